@@ -1,0 +1,314 @@
+"""What the engine returns: frozen values in the words and field names of the protocol.
+
+Times are RFC 3339 UTC strings with milliseconds.  Sizes are bytes.  `None` is the
+protocol's null.  The classes are converted to JSON field by field (`fields_of`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attrs import define
+
+
+@define(frozen=True)
+class ForkedFrom:
+    session_id: str
+    turn_id: str | None
+    turn_number: int | None
+    snapshot: str | None = None
+
+
+@define(frozen=True)
+class Live:
+    pid: int
+    since: str | None
+
+
+@define(frozen=True)
+class Holder:
+    pid: int
+    host: str
+    since: str
+    program: str
+
+
+@define(frozen=True)
+class Resume:
+    """What a person runs to go on: `command` in `cwd` with `env` added."""
+
+    command: list[str]
+    cwd: str | None
+    env: dict[str, str]
+    resumable: bool
+    reason: str | None
+
+
+@define(frozen=True)
+class Session:
+    session_id: str
+    agent: str
+    title: str | None
+    cwd: str | None
+    last_cwd: str | None
+    created_at: str | None
+    updated_at: str | None
+    turn_count: int | None
+    branch_count: int | None
+    revision: str | None
+    state: str
+    kind: str
+    forked_from: ForkedFrom | None
+    live: Live | None
+    resume: Resume
+    workspace: dict[str, Any] | None = None
+    finding_count: int | None = None
+    archived: bool = False
+    metadata: dict[str, Any] | None = None
+
+
+@define(frozen=True)
+class Turn:
+    """`tool_calls` counts the calls; `files` are paths changed, relative to `cwd` where inside it."""
+
+    turn_id: str
+    turn_number: int
+    origin_turn_id: str | None
+    parent_turn_id: str | None
+    branch: str
+    prompt: str
+    prompt_bytes: int
+    response: str | None
+    started_at: str | None
+    ended_at: str | None
+    status: str
+    tool_calls: int
+    files: list[str]
+    snapshot: str | None = None
+    compacted: bool = False
+
+
+@define(frozen=True)
+class Item:
+    item_id: str
+    kind: str
+    text: str
+    tool: str | None
+    call_id: str | None
+    bytes: int
+    truncated: bool
+
+
+@define(frozen=True)
+class Branch:
+    leaf_id: str
+    active: bool
+    turn_count: int
+    last_prompt: str | None
+    updated_at: str | None
+    forked_at_turn_id: str | None
+
+
+@define(frozen=True)
+class Gap:
+    """A record that `before_turn_id` descends from is `missing` (its id); `line` is 1-based."""
+
+    before_turn_id: str | None
+    missing: str
+    line: int
+
+
+@define(frozen=True)
+class Finding:
+    code: str
+    severity: str
+    line: int | None
+    byte_offset: int | None
+    turn_id: str | None
+    message: str
+    repair: str | None
+
+
+@define(frozen=True)
+class Skipped:
+    path: str
+    reason: str
+
+
+@define(frozen=True)
+class Searched:
+    agent: str
+    store: str
+    exists: bool
+
+
+@define(frozen=True)
+class Warn:
+    code: str
+    message: str
+
+
+@define(frozen=True)
+class Boundary:
+    """Exactly one field is set; `by` is for rewind only."""
+
+    latest: bool | None = None
+    through_turn: str | None = None
+    before_turn: str | None = None
+    turn_number: int | None = None
+    by: int | None = None
+
+
+@define(frozen=True)
+class FileChange:
+    path: str
+    action: str
+    conflict: str | None = None
+
+
+@define(frozen=True)
+class SessionPage:
+    sessions: list[Session]
+    next_cursor: str | None
+    skipped: list[Skipped]
+    searched: list[Searched] | None = None
+
+
+@define(frozen=True)
+class TurnPage:
+    session: Session
+    turns: list[Turn]
+    next_cursor: str | None
+    total_turns: int
+    gaps: list[Gap]
+
+
+@define(frozen=True)
+class TurnItems:
+    turn: Turn
+    items: list[Item]
+    next_cursor: str | None
+
+
+@define(frozen=True)
+class ForkTurns:
+    kept: int
+    source_total: int
+
+
+@define(frozen=True)
+class ForkResult:
+    status: str
+    operation_id: str | None
+    session: Session | None
+    turns: ForkTurns
+    records_copied: int
+    bytes_copied: int
+    method: str
+    dropped_prompt: str | None
+    resume: Resume
+    workspace: dict[str, Any] | None
+    warnings: list[Warn]
+
+
+@define(frozen=True)
+class RewindTurns:
+    kept: int
+    removed: int
+
+
+@define(frozen=True)
+class RewindResult:
+    status: str
+    operation_id: str | None
+    session: Session
+    turns: RewindTurns
+    dropped: list[Turn]
+    dropped_prompt: str | None
+    files: list[FileChange]
+    warnings: list[Warn]
+
+
+@define(frozen=True)
+class UndoResult:
+    operation_id: str
+    session: Session | None
+    files: list[FileChange]
+    status: str
+
+
+@define(frozen=True)
+class Operation:
+    operation_id: str
+    kind: str
+    session_id: str
+    new_session_id: str | None
+    state: str
+    at: str
+    summary: str
+    undoable: bool
+
+
+@define(frozen=True)
+class OperationPage:
+    operations: list[Operation]
+    next_cursor: str | None
+
+
+@define(frozen=True)
+class BranchList:
+    branches: list[Branch]
+
+
+@define(frozen=True)
+class OneSession:
+    session: Session
+
+
+@define(frozen=True)
+class Discarded:
+    session_id: str
+    status: str = "discarded"
+
+
+@define(frozen=True)
+class Allocated:
+    session_id: str
+
+
+@define(frozen=True)
+class AgentInfo:
+    """One agent as `initialize` advertises it; `capabilities`: fork, rewind, undo, append, restore_files."""
+
+    agent: str
+    available: bool
+    store: str
+    capabilities: dict[str, bool]
+
+
+@define(frozen=True)
+class Change:
+    """One `turntree/didChangeSessions` notification."""
+
+    session_ids: list[str]
+    reason: str
+    forked_from: str | None = None
+
+
+def fields_of(value: Any) -> dict[str, Any]:
+    """One level of a model value as a dict, for `orjson.dumps(..., default=fields_of)`.
+
+    A field whose absence is the message (`searched`, `forked_from` of a change) is left
+    out when it is None.
+    """
+    attributes = getattr(type(value), "__attrs_attrs__", None)
+    if attributes is None:
+        raise TypeError(f"not a model value: {type(value).__name__}")
+    out = {a.name: getattr(value, a.name) for a in attributes}
+    for name in _OMITTED.get(type(value), ()):
+        if out[name] is None:
+            del out[name]
+    return out
+
+
+_OMITTED: dict[type, tuple[str, ...]] = {SessionPage: ("searched",), Change: ("forked_from",)}
