@@ -14,7 +14,7 @@ RUN_STAMP := $(VENV)/run-$(call HASH,requirements.txt pyproject.toml)
 DEV_STAMP := $(VENV)/dev-$(call HASH,requirements.txt requirements-dev.txt pyproject.toml)
 RIG_STAMP := $(RIG)/node_modules/rig-$(call HASH,$(wildcard $(RIG)/package-lock.json))
 
-PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input --quiet
+PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input -qq
 LOCKED := --require-hashes --only-binary :all:
 
 .PHONY: help demo test lint format bench lock clean
