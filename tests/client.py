@@ -63,7 +63,7 @@ class Client:
         self._writing = threading.Lock()
         self._last_id = 0
         self._ended = False
-        self._log = tempfile.TemporaryFile()
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
         self.process = subprocess.Popen(
             [turntree(), "serve"],
             env=dict(env),
