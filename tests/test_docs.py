@@ -1,0 +1,114 @@
+"""What the documentation says, compared with what the code does."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import attrs
+import pytest
+
+from session import errors, faults, model
+
+ROOT = Path(__file__).parent.parent
+PROTOCOL = (ROOT / "docs" / "protocol.md").read_text(encoding="utf-8")
+ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def section(page: str, heading: str) -> str:
+    """The text under a heading, up to the next heading of the same or a higher level."""
+    level = heading.split(" ")[0]
+    found = re.search(
+        rf"^{re.escape(heading)}$(.*?)(?=^#{{1,{len(level)}}} |\Z)", page, re.M | re.S
+    )
+    assert found, f"no section {heading!r}"
+    return found[1]
+
+
+def errors_of(base: type[errors.TurntreeError]) -> Iterator[type[errors.TurntreeError]]:
+    for kind in base.__subclasses__():
+        yield kind
+        yield from errors_of(kind)
+
+
+@pytest.mark.parametrize("error", list(errors_of(errors.TurntreeError)), ids=lambda e: e.kind)
+def test_the_protocol_page_lists_each_error_with_its_code(
+    error: type[errors.TurntreeError],
+) -> None:
+    table = section(PROTOCOL, "## Application errors")
+    if error.code > 0:
+        assert f"| {error.code} | `{error.kind}` |" in table
+    else:
+        assert f'{error.code} carries `kind: "{error.kind}"`' in table
+
+
+@pytest.mark.parametrize("shape", [model.Session, model.Turn], ids=lambda s: s.__name__)
+def test_the_protocol_page_names_each_field_of_an_object(shape: type) -> None:
+    text = section(PROTOCOL, f"### {shape.__name__}")
+    assert [f.name for f in attrs.fields(shape) if f"`{f.name}`" not in text] == []
+
+
+@pytest.mark.parametrize(
+    ("method", "shape"),
+    [
+        ("list_sessions", model.SessionPage),
+        ("get_session", model.OneSession),
+        ("list_turns", model.TurnPage),
+        ("list_branches", model.BranchList),
+        ("read_turn", model.TurnItems),
+        ("allocate_session_id", model.Allocated),
+        ("fork_session", model.ForkResult),
+        ("promote_session", model.OneSession),
+        ("discard_session", model.Discarded),
+        ("rewind", model.RewindResult),
+        ("undo", model.UndoResult),
+        ("list_operations", model.OperationPage),
+    ],
+)
+def test_the_protocol_page_names_each_field_of_a_result(method: str, shape: type) -> None:
+    text = section(PROTOCOL, f"### `{method}`")
+    assert [f.name for f in attrs.fields(shape) if not re.search(rf"\b{f.name}\b", text)] == []
+
+
+@pytest.mark.parametrize("point", faults.POINTS)
+def test_the_architecture_page_says_what_each_fault_point_proves(point: str) -> None:
+    assert f"| `{point}` |" in ARCHITECTURE
+
+
+def test_the_readme_has_exactly_two_set_up_commands_and_the_makefile_has_them() -> None:
+    commands = re.findall(r"^    make (\w+)", README, re.M)
+    assert commands == ["demo", "test"]
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    for target in {*commands, *re.findall(r"`make (\w+)`", README), "lint", "bench"}:
+        assert re.search(rf"^{target}:", makefile, re.M), f"make {target}"
+
+
+def test_the_readme_is_one_screen() -> None:
+    assert len(README.splitlines()) <= 60
+
+
+@pytest.mark.parametrize("command", sorted(set(re.findall(r"bin/turntree (\w+)", README))))
+def test_the_commands_in_the_readme_exist(command: str) -> None:
+    turntree = shutil.which("turntree", path=str(Path(sys.executable).parent))
+    assert turntree, "the turntree command is installed beside this Python"
+    shown = subprocess.run([turntree, command, "--help"], capture_output=True, text=True)
+    assert shown.returncode == 0, shown.stderr
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        "README.md",
+        "CHANGELOG.md",
+        *sorted(str(p.relative_to(ROOT)) for p in (ROOT / "docs").glob("*.md")),
+    ],
+)
+def test_every_file_that_a_page_names_exists(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    names = re.findall(r"`((?:docs|demo|server|session|tests|bench)/[\w./]*\w/?)`", text)
+    assert [name for name in names if not (ROOT / name).exists()] == []
