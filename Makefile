@@ -1,5 +1,5 @@
-# Every target makes its own environment in .venv from the locked hashes; nothing outside
-# the project's directory is written.  Commands are quiet until something is wrong.
+# Every target makes its own environment in .venv from the locked hashes; outside this directory
+# only the caches of pip and npm are written.  Commands are quiet until something is wrong.
 
 PYTHON ?= python3
 VENV := .venv
