@@ -8,11 +8,14 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_type_hints
 
 import attrs
 import pytest
 
+from server.methods import VERBS
 from session import errors, faults, model
+from session.service import Service
 
 ROOT = Path(__file__).parent.parent
 PROTOCOL = (ROOT / "docs" / "protocol.md").read_text(encoding="utf-8")
@@ -53,26 +56,25 @@ def test_the_protocol_page_names_each_field_of_an_object(shape: type) -> None:
     assert [f.name for f in attrs.fields(shape) if f"`{f.name}`" not in text] == []
 
 
-@pytest.mark.parametrize(
-    ("method", "shape"),
-    [
-        ("list_sessions", model.SessionPage),
-        ("get_session", model.OneSession),
-        ("list_turns", model.TurnPage),
-        ("list_branches", model.BranchList),
-        ("read_turn", model.TurnItems),
-        ("allocate_session_id", model.Allocated),
-        ("fork_session", model.ForkResult),
-        ("promote_session", model.OneSession),
-        ("discard_session", model.Discarded),
-        ("rewind", model.RewindResult),
-        ("undo", model.UndoResult),
-        ("list_operations", model.OperationPage),
-    ],
-)
-def test_the_protocol_page_names_each_field_of_a_result(method: str, shape: type) -> None:
+@pytest.mark.parametrize("method", VERBS)
+def test_the_protocol_page_names_each_parameter_and_whether_it_may_be_left_out(method: str) -> None:
     text = section(PROTOCOL, f"### `{method}`")
-    assert [f.name for f in attrs.fields(shape) if not re.search(rf"\b{f.name}\b", text)] == []
+    for parameter in attrs.fields(VERBS[method].params):
+        mark = "" if parameter.default is attrs.NOTHING else "?"
+        assert f"`{parameter.name}{mark}`" in text
+
+
+@pytest.mark.parametrize("method", VERBS)
+def test_the_protocol_page_names_each_field_of_a_result(method: str) -> None:
+    returned = get_type_hints(getattr(Service, VERBS[method].call.__name__))["return"]
+    text = section(PROTOCOL, f"### `{method}`")
+    missing = [f.name for f in attrs.fields(returned) if not re.search(rf"\b{f.name}\b", text)]
+    assert missing == []
+
+
+def test_the_protocol_page_describes_no_method_that_is_not_there() -> None:
+    described = set(re.findall(r"^### `(\w+)`$", section(PROTOCOL, "## Methods"), re.M))
+    assert described == set(VERBS)
 
 
 @pytest.mark.parametrize("point", faults.POINTS)
