@@ -19,20 +19,16 @@ before `write`.
 from __future__ import annotations
 
 import hashlib
-import json
-import random
-import uuid
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from attrs import define
 
-Record = dict[str, Any]
+from tests.chain import FOLDER, Chain, Record, slug, to_json
 
-_FOLDER = "@@folder-of-the-session@@"
-"""Stands for the absolute path of the session's own folder until `write` knows it."""
+__all__ = ["Call", "Transcript", "live_session", "slug"]
 
 
 @define(frozen=True)
@@ -44,84 +40,8 @@ class Call:
     result: str | None
 
 
-class Transcript:
-    """One session file.  `head` is the uuid that the next chained record descends from."""
-
-    def __init__(
-        self,
-        cwd: str = "/home/ada/project",
-        *,
-        session_id: str | None = None,
-        seed: int = 0,
-        entrypoint: str = "sdk-cli",
-        version: str = "2.1.197",
-        git_branch: str = "main",
-        model: str = "claude-opus-4-8",
-        start: str = "2026-01-31T09:00:00.000Z",
-        step_ms: int = 250,
-    ) -> None:
-        self._random = random.Random(seed)
-        self.session_id = session_id or self.new_uuid()
-        self.cwd = cwd
-        self.entrypoint = entrypoint
-        self.version = version
-        self.git_branch = git_branch
-        self.model = model
-        self.records: list[Record | bytes] = []
-        self.head: str | None = None
-        self.prompt_id: str | None = None
-        self.prompts: list[str] = []
-        self.extra: dict[str, Any] = {}
-        self.files: dict[str, bytes] = {}
-        self.backups: dict[str, bytes] = {}
-        self._clock = datetime.fromisoformat(start)
-        self._step = timedelta(milliseconds=step_ms)
-
-    # Ids and time
-
-    def new_uuid(self) -> str:
-        return str(uuid.UUID(int=self._random.getrandbits(128), version=4))
-
-    def new_id(self, prefix: str, digits: int = 24) -> str:
-        return f"{prefix}{self._random.getrandbits(4 * digits):0{digits}x}"
-
-    def now(self) -> str:
-        """The next timestamp; each one is `step_ms` after the one before."""
-        self._clock += self._step
-        return self._clock.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-    def wait(self, seconds: float) -> None:
-        self._clock += timedelta(seconds=seconds)
-
-    # Records
-
-    def append(self, record: Record | bytes) -> None:
-        """One line of any kind, outside the chain: an unknown record, or bytes as they are."""
-        self.records.append(record)
-
-    def message(self, body: Record, *, parent: str | bool | None = True, **more: Any) -> str:
-        """A chained record.  `parent`: True = the head, else a uuid or None.  Moves the head."""
-        record_id = more.pop("uuid", None) or self.new_uuid()
-        record: Record = {
-            "parentUuid": self.head if parent is True else parent,
-            "isSidechain": False,
-            **body,
-            "uuid": record_id,
-            "timestamp": self.now(),
-            **more,
-            "userType": "external",
-            "entrypoint": self.entrypoint,
-            "cwd": self.cwd,
-            "sessionId": self.session_id,
-            "version": self.version,
-            "gitBranch": self.git_branch,
-            **self.extra,
-        }
-        self.records.append(record)
-        self.head = record_id
-        return record_id
-
-    # Turns
+class Transcript(Chain):
+    """One session file and what is said in it."""
 
     def turn(self, prompt: str, answer: str = "done") -> str:
         """A prompt and its answer; returns the uuid of the prompt, which is the turn's id."""
@@ -195,8 +115,6 @@ class Transcript:
         return self.message(
             {"message": message, "requestId": request_id, "type": "assistant"}, **more
         )
-
-    # Tools
 
     def tool(
         self,
@@ -297,7 +215,7 @@ class Transcript:
         """A call whose output was too large: kept in tool-results/, a preview in the record."""
         file = file or self.new_id("b", 8) + ".txt"
         self.files[f"tool-results/{file}"] = output.encode()
-        path = f"{_FOLDER}/tool-results/{file}"
+        path = f"{FOLDER}/tool-results/{file}"
         preview = (
             f"<persisted-output>\nOutput too large. Full output saved to: {path}\n\n"
             f"Preview:\n{output[:200]}\n...\n</persisted-output>"
@@ -335,7 +253,7 @@ class Transcript:
                 "spawnDepth": 1,
             }
             self.files[f"subagents/agent-{agent_id}.jsonl"] = child.dump()
-            self.files[f"subagents/agent-{agent_id}.meta.json"] = _json(meta)
+            self.files[f"subagents/agent-{agent_id}.meta.json"] = to_json(meta)
         return call
 
     def _of_subagent(self, agent_id: str) -> Transcript:
@@ -359,8 +277,6 @@ class Transcript:
         last = self.answer(answer)
         self.head, self.extra = head, extra
         return last
-
-    # Context and events in the chain
 
     def attachment(self, kind: str = "task_reminder", **fields: Any) -> str:
         """Context that the program put in: part of the chain, never a turn."""
@@ -391,8 +307,34 @@ class Transcript:
     def queued_prompt(self, text: str) -> str:
         """A prompt typed while a turn was running: an attachment inside that turn."""
         return self.attachment(
-            "queued_command", prompt=text, commandMode="prompt", origin={"kind": "human"}
+            "queued_command",
+            prompt=text,
+            commandMode="prompt",
+            origin={"kind": "human"},
+            timestamp=self.now(),
         )
+
+    def custom_command(self, name: str, arguments: str = "", *, expansion: str = "Do it.") -> str:
+        """A command of the project (`/name arguments`): an echo, and what it expands to.
+
+        The model is asked, so this opens a turn; returns the uuid of the echo.
+        """
+        self.prompt_id = self.new_uuid()
+        turn_id = self._user(
+            f"<command-message>{name}</command-message>\n<command-name>/{name}</command-name>\n"
+            f"<command-args>{arguments}</command-args>"
+        )
+        self.prompts.append(turn_id)
+        self._user([{"type": "text", "text": expansion}], isMeta=True)
+        self.attachment("command_permissions", allowedTools=[])
+        return turn_id
+
+    def bash_mode(self, command: str, output: str = "") -> str:
+        """`!command` in the TUI: input and output of one prompt id; returns the input's uuid."""
+        self.prompt_id = self.new_uuid()
+        echo = self._user(f"<bash-input>{command}</bash-input>")
+        self._user(f"<bash-stdout>{output}</bash-stdout><bash-stderr></bash-stderr>")
+        return echo
 
     def interrupt(self, *, in_tool: bool = False) -> str:
         """The marker of a turn that a person broke off."""
@@ -415,12 +357,16 @@ class Transcript:
     ) -> str:
         """A compaction: boundary (a new root) and summary; manual: the command's echo too.
 
+        With `trigger` "auto" it falls into the open turn, as the program does it: the
+        prompt, and what was answered so far, stay before the boundary, and what follows
+        descends from the summary.
+
         `preserved`: uuids of records before the boundary that stay in the context verbatim,
-        oldest first; None: the record at the head; empty: none, as older versions wrote.
-        Returns the uuid of the boundary.
+        oldest first; None: those from the last API message to the head, as 2.1.197 keeps
+        them; empty: none, as older versions wrote.  Returns the uuid of the boundary.
         """
         before = self.head
-        kept = list(preserved) if preserved is not None else [before] if before else []
+        kept = self._last_exchange() if preserved is None else list(preserved)
         boundary, anchor = self.new_uuid(), self.new_uuid()
         metadata: Record = {"trigger": trigger, "preTokens": 19531, "durationMs": 60}
         if kept:
@@ -434,6 +380,7 @@ class Transcript:
                 "uuids": kept,
                 "allUuids": kept,
             }
+        metadata.update(postTokens=585, cumulativeDroppedTokens=18946)
         body = {
             "logicalParentUuid": before,
             "type": "system",
@@ -451,9 +398,49 @@ class Transcript:
             self.meta("<local-command-caveat>Output of a local command.</local-command-caveat>")
             self._user("<command-name>/compact</command-name>")
             self._user("<local-command-stdout>Compacted</local-command-stdout>")
+        self.attachment()
         return boundary
 
-    # Branches
+    def _last_exchange(self) -> list[str]:
+        """The uuids from the first record of the last API message to the head, on the chain."""
+        by_id = {r["uuid"]: r for r in self.messages()}
+        kept: list[str] = []
+        message_id = None
+        record = by_id.get(self.head or "")
+        while record is not None:
+            own = record["message"]["id"] if record["type"] == "assistant" else None
+            if message_id is not None and own != message_id:
+                break
+            message_id = own
+            kept.insert(0, record["uuid"])
+            record = by_id.get(record["parentUuid"] or "")
+        return kept
+
+    def compact_in_turn_as_the_tui(self, *, answer: str = "done") -> str:
+        """An automatic compaction after a tool result, in the order in which the TUI writes it.
+
+        The answer that follows descends from the tool result before the boundary and comes
+        before the summary in the file; the tool result is written a second time, and a side
+        leaf hangs off it.  Returns the uuid of the boundary.
+        """
+        result = self.head
+        assert result is not None
+        boundary = self.compact("auto")
+        summary = self.find_summary(boundary)
+        self.drop(self.messages()[-1]["uuid"])
+        self.head = result
+        last = self.answer(answer)
+        self.move_before(last, summary)
+        end = self.turn_duration()
+        self.repeat(result)
+        self.head = result
+        self.attachment()
+        self.head = end
+        return boundary
+
+    def find_summary(self, boundary: str) -> str:
+        """The uuid of the summary that follows a boundary."""
+        return str(next(r["uuid"] for r in self.messages() if r["parentUuid"] == boundary))
 
     def branch_from(self, parent: str | None) -> None:
         """What follows descends from `parent`: how the TUI goes on after its own rewind."""
@@ -476,8 +463,6 @@ class Transcript:
         """Mark every chained record so far as the TUI's own branching does (`forkedFrom`)."""
         for record in self.messages():
             record["forkedFrom"] = {"sessionId": source, "messageUuid": record["uuid"]}
-
-    # Records outside the chain
 
     def last_prompt(self, text: str, leaf: str | None = None) -> None:
         self.append(
@@ -564,53 +549,6 @@ class Transcript:
         """A record of a type that no version known to us writes."""
         self.append({"type": kind, "sessionId": self.session_id, **fields})
 
-    # Order and damage
-
-    def messages(self) -> list[Record]:
-        """The chained records (those with a uuid), in file order."""
-        return [r for r in self.records if isinstance(r, dict) and "uuid" in r]
-
-    def find(self, record_id: str) -> Record:
-        return next(r for r in self.messages() if r["uuid"] == record_id)
-
-    def move_before(self, record_id: str, other_id: str) -> None:
-        """Move a record in the file; the TUI writes a turn's answer before its prompt."""
-        record = self.find(record_id)
-        self.records.remove(record)
-        self.records.insert(self.records.index(self.find(other_id)), record)
-
-    def drop(self, *record_ids: str) -> None:
-        """Leave records out, so that their children's parents are missing."""
-        for record_id in record_ids:
-            self.records.remove(self.find(record_id))
-
-    # Files
-
-    def dump(self, folder: Path | str = _FOLDER) -> bytes:
-        """The file's bytes; `folder` is where the session's own folder will lie."""
-        lines = [r if isinstance(r, bytes) else _json(r) for r in self.records]
-        data = b"".join(line + b"\n" for line in lines)
-        return data.replace(_FOLDER.encode(), _json(str(folder))[1:-1])
-
-    def path(self, config_dir: Path | str) -> Path:
-        """Where `write` puts the transcript: the project folder of the first cwd."""
-        first = next((r["cwd"] for r in self.messages() if "cwd" in r), self.cwd)
-        return Path(config_dir) / "projects" / slug(first) / f"{self.session_id}.jsonl"
-
-    def write(self, config_dir: Path | str) -> Path:
-        """Write transcript, session folder and file history below `config_dir`."""
-        path = self.path(config_dir)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        folder = path.with_suffix("")
-        path.write_bytes(self.dump(folder))
-        history = Path(config_dir) / "file-history" / self.session_id
-        for place, contents in ((folder, self.files), (history, self.backups)):
-            for name, content in contents.items():
-                target = place / name
-                target.parent.mkdir(parents=True, exist_ok=True)
-                target.write_bytes(content)
-        return path
-
 
 def live_session(
     config_dir: Path | str, pid: int, session_id: str, cwd: str = "/home/ada/project", **more: Any
@@ -620,32 +558,9 @@ def live_session(
     record = {"pid": pid, "sessionId": session_id, "cwd": cwd, "startedAt": started, **more}
     path = Path(config_dir) / "sessions" / f"{pid}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(_json(record))
+    path.write_bytes(to_json(record))
     return path
-
-
-def slug(cwd: str) -> str:
-    """The project folder's name for a working directory (`cwd` already resolved)."""
-    units = memoryview(cwd.encode("utf-16-le", "surrogatepass")).cast("H")
-    plain = "".join(chr(u) if chr(u).isascii() and chr(u).isalnum() else "-" for u in units)
-    if len(plain) <= 200:
-        return plain
-    value = 0
-    for unit in units:
-        value = (value * 31 + unit) & 0xFFFFFFFF
-    value = abs(value - (1 << 32) if value >> 31 else value)
-    digits = ""
-    while value:
-        value, digit = divmod(value, 36)
-        digits = "0123456789abcdefghijklmnopqrstuvwxyz"[digit] + digits
-    return f"{plain[:200]}-{digits or '0'}"
 
 
 def _use(call_id: str, name: str, arguments: Record) -> Record:
     return {"type": "tool_use", "id": call_id, "name": name, "input": arguments}
-
-
-def _json(value: Any) -> bytes:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode(
-        "utf-8", "surrogatepass"
-    )

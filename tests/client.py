@@ -87,8 +87,6 @@ class Client:
     def __exit__(self, *exc: object) -> None:
         self.close()
 
-    # Asking
-
     def call(self, method: str, params: Any = None, *, timeout: float = PATIENCE) -> Any:
         """The result of a request.  Raises RpcError on an error reply."""
         return self.wait(self.send(method, params), timeout=timeout)
@@ -162,8 +160,6 @@ class Client:
             raise AssertionError(f"no {method} came that fits; came: {self.notifications}")
         return found[0]
 
-    # The process
-
     def close(self) -> int:
         """Shut the server down as the protocol says; returns its exit code."""
         if self.process.poll() is None:
@@ -199,8 +195,6 @@ class Client:
             return ""
         self._log.seek(0)
         return self._log.read().decode(errors="replace")[-4000:]
-
-    # The wire
 
     def _write(self, message: dict[str, Any]) -> None:
         self.write_raw(json.dumps(message).encode())
