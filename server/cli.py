@@ -1,0 +1,47 @@
+"""The `turntree` command: where the process starts, and the one way in which it ends.
+
+Exit codes: 0; 1 for an error of the engine or the machine; 2 for wrong usage; 130 after
+SIGINT; 141 when the reader of the output went away, as programs that die of SIGPIPE.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+
+def main() -> None:
+    """Run `sys.argv` and leave the process."""
+    if sys.argv[1:] == ["serve"]:
+        # An editor waits for this one, and click is 20 ms of it.
+        from server.app import main as serve
+
+        sys.exit(serve())
+    try:
+        code = _command_line()
+        # A full disk or a closed pipe must show in the exit code: flush while we still can.
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        _forget_output()
+        code = 141
+    except KeyboardInterrupt:
+        code = 130
+    sys.exit(code)
+
+
+def _command_line() -> int:
+    # After the fast way out above; see there.
+    from server.commands import run
+
+    return run(sys.argv[1:])
+
+
+def _forget_output() -> None:
+    """Point stdout at nothing, so that the interpreter's last flush says nothing."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,180 @@
+"""One run of the program: how it reaches the engine and how its results are printed."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import sys
+import time
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
+
+from attrs import define, field
+
+from server.encoding import encode
+from server.render import plain, words
+from server.render.layout import Block
+from session.model import Warn
+from session.service import Service
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+Result = TypeVar("Result")
+_PATIENCE = 1.0
+"""Seconds of silence before a progress bar appears."""
+
+
+@define
+class Invocation:
+    """What click hands to every command: `json` as asked for, and the way to the engine."""
+
+    json: bool = False
+    bar: Bar = field(factory=lambda: Bar())
+
+    @property
+    def short(self) -> bool:
+        """Whether ids are cut down to what a person needs; scripts get them whole."""
+        return is_terminal(sys.stdout)
+
+    @property
+    def asks(self) -> bool:
+        """Whether there is a person to ask.  The question goes to stderr, beside the output."""
+        return not self.json and is_terminal(sys.stdin) and is_terminal(sys.stderr)
+
+    def engine(
+        self, work: Callable[[Service], Awaitable[Result]], *, sweep: bool = False
+    ) -> Result:
+        """Run `work` on the opened engine.  `sweep` first: for commands that change something.
+
+        SIGINT cancels it up to the publish step of what it does; past that step the result
+        is returned and printed as if nothing had happened.
+        """
+
+        async def inside() -> Result:
+            service = await Service.open(program="turntree")
+            try:
+                if sweep:
+                    await service.sweep()
+                return await work(service)
+            finally:
+                await service.close()
+
+        self.bar.start()
+        try:
+            return asyncio.run(inside())
+        finally:
+            self.bar.stop()
+
+    def report(self, done: int, total: int, doing: str) -> None:
+        """The `report` of long work: a bar on a terminal's stderr once it takes over a second."""
+        self.bar.report(done, total, doing)
+
+    def emit(
+        self, result: Any, text: Callable[[], Sequence[Block]], warnings: Iterable[Warn] = ()
+    ) -> None:
+        """Print a result: as JSON all of it, else as `text`, with its warnings on stderr."""
+        if self.json:
+            write_json(result)
+            return
+        write(text(), sys.stdout)
+        for warning in warnings:
+            self.warn(warning.message)
+
+    def warn(self, message: str) -> None:
+        """A warning beside the text; in JSON the result itself holds it."""
+        if not self.json:
+            flush(sys.stdout)
+            print_error(f"warning: {words.line(message)}")
+
+
+class Bar:
+    """Progress on stderr.  `report` is called from the thread that works."""
+
+    def __init__(self) -> None:
+        self._since: float | None = None
+        self._progress: Progress | None = None
+        self._task: TaskID | None = None
+
+    def start(self) -> None:
+        self._since = time.monotonic() if is_terminal(sys.stderr) else None
+
+    def report(self, done: int, total: int, doing: str) -> None:
+        if self._since is None or time.monotonic() - self._since < _PATIENCE:
+            return
+        if self._progress is None:
+            # Only long work on a terminal pays for rich here.
+            from rich.console import Console
+            from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
+
+            self._progress = Progress(
+                TextColumn("{task.description}", markup=False),
+                BarColumn(),
+                DownloadColumn(),
+                console=Console(stderr=True),
+                transient=True,
+            )
+            self._task = self._progress.add_task(words.line(doing), total=total)
+            self._progress.start()
+        assert self._task is not None
+        self._progress.update(
+            self._task, completed=done, total=total, description=words.line(doing)
+        )
+
+    def stop(self) -> None:
+        self._since = None
+        if self._progress is not None:
+            self._progress.stop()
+        self._progress = self._task = None
+
+
+def is_terminal(stream: TextIO | None) -> bool:
+    return stream is not None and not stream.closed and stream.isatty()
+
+
+def here() -> str | None:
+    """The current directory, None when it no longer exists."""
+    try:
+        return os.getcwd()
+    except FileNotFoundError:
+        return None
+
+
+def write(blocks: Sequence[Block], stream: TextIO | None) -> None:
+    """Print blocks, through rich only where a person looks."""
+    if stream is None:
+        return
+    if is_terminal(stream):
+        # rich doubles the start of a listing, so pipes go without it.
+        from server.render import terminal
+
+        terminal.show(blocks, stream)
+    else:
+        stream.write("".join(line + "\n" for line in plain.lines(blocks)))
+
+
+def write_json(value: Any) -> None:
+    data = encode(value) + b"\n"
+    if sys.stdout is None:
+        return
+    if is_terminal(sys.stdout):
+        data = _RAW_CONTROL.sub(lambda match: b"\\u00%02x" % match[0][-1], data)
+    sys.stdout.flush()
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()
+
+
+_RAW_CONTROL = re.compile(rb"\xc2[\x80-\x9f]|\x7f")
+"""Control characters that JSON may hold as they are; escaped, the value is the same."""
+
+
+def print_error(message: str) -> None:
+    if sys.stderr is not None:
+        sys.stderr.write(message + "\n")
+        sys.stderr.flush()
+
+
+def flush(stream: TextIO | None) -> None:
+    if stream is not None:
+        stream.flush()

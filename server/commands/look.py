@@ -1,0 +1,236 @@
+"""Commands that only look: sessions, turns, show, branches, operations, tree."""
+
+from __future__ import annotations
+
+import click
+
+from server.commands import completion, lineage, names, options
+from server.commands.invocation import Invocation, here
+from server.render import sessions as render
+from server.render import tree as render_tree
+from server.render import turns as render_turns
+from session.model import BranchList, OperationPage, SessionPage, TurnItems, TurnPage
+from session.service import Service
+
+
+def _place(cwd: str | None, everywhere: bool) -> str | None:
+    """The directory to list below: `--cwd`, else the current one; None for all of them."""
+    if everywhere:
+        if cwd is not None:
+            raise click.UsageError("--all lists every directory; leave out --cwd.")
+        return None
+    return names.directory(cwd) or here()
+
+
+@options.command(
+    "sessions",
+    "turntree sessions",
+    "turntree sessions --all --query parser",
+    "turntree sessions --json | jq -r '.sessions[].session_id'",
+)
+@click.option("--all", "everywhere", is_flag=True, help="Those of every directory.")
+@click.option("--cwd", metavar="DIR", help="Those of DIR and below it.  [default: where you are]")
+@click.option("--query", metavar="TEXT", help="Those whose title or prompts hold TEXT.")
+@click.option("--agent", "agents", multiple=True, metavar="AGENT", help="Only this agent's.")
+@click.option(
+    "--kind",
+    "kinds",
+    multiple=True,
+    type=click.Choice(names.KINDS),
+    help="Which kinds.  [default: main]",
+)
+@click.option("--staged", is_flag=True, help="Forks that are staged, too.")
+@options.limit
+@options.cursor
+@click.pass_obj
+def sessions(
+    run: Invocation,
+    everywhere: bool,
+    cwd: str | None,
+    query: str | None,
+    agents: tuple[str, ...],
+    kinds: tuple[str, ...],
+    staged: bool,
+    limit: int,
+    cursor: str | None,
+) -> None:
+    """List sessions, newest first.
+
+    Without --all, those of this directory and of the directories below it.
+    """
+    below = _place(cwd, everywhere)
+
+    async def work(service: Service) -> SessionPage:
+        return await service.list_sessions(
+            cwd=below,
+            agents=list(agents) or None,
+            query=query,
+            kinds=list(kinds) or None,
+            include_staged=staged,
+            limit=limit,
+            cursor=cursor,
+        )
+
+    result = run.engine(work)
+    run.emit(
+        result,
+        lambda: [
+            *render.page(result, below, run.short),
+            *render.more(
+                "turntree sessions" + (" --all" if everywhere else ""), result.next_cursor
+            ),
+        ],
+        render.skipped(result),
+    )
+
+
+@options.command("turns", "turntree turns last", "turntree turns 3cb974f6 --newest --limit 5")
+@options.session
+@click.option("--branch", default="active", metavar="LEAF", help="active, all, or a leaf's id.")
+@click.option("--newest", is_flag=True, help="The newest first.")
+@options.limit
+@options.cursor
+@click.pass_obj
+def turns(
+    run: Invocation, session: str, branch: str, newest: bool, limit: int, cursor: str | None
+) -> None:
+    """List the turns of a session."""
+
+    async def work(service: Service) -> TurnPage:
+        session_id = await names.session(service, session)
+        return await service.list_turns(
+            session_id,
+            order="newest" if newest else "oldest",
+            branch=await names.branch(service, session_id, branch),
+            limit=limit,
+            cursor=cursor,
+            report=run.report,
+        )
+
+    result = run.engine(work)
+    command = f"turntree turns {render.short(result.session.session_id)}"
+    command += " --newest" if newest else ""
+    command += "" if branch == "active" else f" --branch {branch}"
+    run.emit(
+        result,
+        lambda: [
+            *render_turns.page(result, run.short),
+            *render.more(command, result.next_cursor),
+        ],
+    )
+
+
+@options.command("show", "turntree show last 3", "turntree show 3cb974f6 8f0e21aa --full")
+@options.session
+@click.argument("turn", shell_complete=completion.turns)
+@click.option("--full", is_flag=True, help="All of each tool's output.")
+@click.option(
+    "--max-bytes",
+    type=click.IntRange(1),
+    default=1 << 20,
+    show_default=True,
+    help="At most this much text at once.",
+)
+@options.cursor
+@click.pass_obj
+def show(
+    run: Invocation, session: str, turn: str, full: bool, max_bytes: int, cursor: str | None
+) -> None:
+    """Show one turn in full.
+
+    Its prompt, the answers, the tool calls and their results.
+
+    TURN is a turn's number, its id, or a unique prefix of the id.
+    """
+
+    async def work(service: Service) -> tuple[str, TurnItems]:
+        session_id = await names.session(service, session)
+        turn_id = await names.turn(service, session_id, turn)
+        return session_id, await service.read_turn(
+            session_id, turn_id, max_bytes=max_bytes, cursor=cursor
+        )
+
+    session_id, result = run.engine(work)
+    command = f"turntree show {render.short(session_id)} {turn}" + (" --full" if full else "")
+    run.emit(
+        result,
+        lambda: [
+            *render_turns.items(result, session_id, full),
+            *render.more(command, result.next_cursor),
+        ],
+    )
+
+
+@options.command("branches", "turntree branches last")
+@options.session
+@click.pass_obj
+def branches(run: Invocation, session: str) -> None:
+    """List the branches of a session.
+
+    The active one is what its agent resumes; the others were left behind by rewinding.
+    """
+
+    async def work(service: Service) -> BranchList:
+        return await service.list_branches(await names.session(service, session))
+
+    result = run.engine(work)
+    run.emit(result, lambda: render.branches(result, run.short))
+
+
+@options.command("operations", "turntree operations", "turntree operations last --limit 5")
+@options.optional_session
+@options.limit
+@options.cursor
+@click.pass_obj
+def operations(run: Invocation, session: str | None, limit: int, cursor: str | None) -> None:
+    """List forks, rewinds and undos, newest first."""
+
+    async def work(service: Service) -> OperationPage:
+        session_id = None if session is None else await names.session(service, session)
+        return await service.list_operations(session_id=session_id, limit=limit, cursor=cursor)
+
+    result = run.engine(work)
+    command = "turntree operations" + (f" {session}" if session else "")
+    run.emit(
+        result,
+        lambda: [
+            *render.operations(result, run.short),
+            *render.more(command, result.next_cursor),
+        ],
+    )
+
+
+@options.command("tree", "turntree tree", "turntree tree last", "turntree tree --all")
+@options.optional_session
+@click.option("--all", "everywhere", is_flag=True, help="The sessions of every directory.")
+@click.option("--cwd", metavar="DIR", help="The sessions of DIR.  [default: where you are]")
+@click.pass_obj
+def tree(run: Invocation, session: str | None, everywhere: bool, cwd: str | None) -> None:
+    """Show which session was forked from which.
+
+    With SESSION also its turns and the branches that leave them.  With --json the session's
+    form is {session, ancestors, forks, branches, turns}, else it is a list of sessions.
+    """
+    if session is None:
+        below = _place(cwd, everywhere)
+        result = run.engine(lambda service: lineage.forest(service, below))
+        run.emit(
+            result,
+            lambda: render_tree.forest(result, below) or render.page(result, below, run.short),
+            render.skipped(result),
+        )
+        return
+    if everywhere or cwd is not None:
+        raise click.UsageError("--all and --cwd choose sessions; leave out SESSION.")
+
+    async def work(service: Service) -> lineage.Family:
+        session_id = await names.session(service, session)
+        return await lineage.family(service, session_id, run.report)
+
+    family = run.engine(work)
+    run.emit(
+        family,
+        lambda: render_tree.family(
+            family.session, family.ancestors, family.forks, family.branches, family.turns
+        ),
+    )

@@ -1,0 +1,98 @@
+"""The arguments and options that several commands share, and the look of their help."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from server.commands import completion
+from server.commands.invocation import Invocation
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 96}
+
+
+def command(name: str, *examples: str) -> Callable[[Callable[..., Any]], click.Command]:
+    """A command with `--json`, `-h` and its examples at the end of the help."""
+
+    def make(function: Callable[..., Any]) -> click.Command:
+        epilog = "\b\nExamples:\n" + "".join(f"  {example}\n" for example in examples)
+        made = click.command(name, context_settings=HELP, epilog=epilog)(function)
+        made.params.append(json())
+        return made
+
+    return make
+
+
+def json() -> click.Option:
+    return click.Option(
+        ["--json"],
+        is_flag=True,
+        expose_value=False,
+        is_eager=True,
+        callback=_choose_json,
+        help="Print the result as the server answers it.",
+    )
+
+
+def _choose_json(context: click.Context, _: click.Parameter, value: bool) -> None:
+    if value:
+        context.ensure_object(Invocation).json = True
+
+
+def session(function: Command) -> Command:
+    return click.argument("session", shell_complete=completion.sessions)(function)
+
+
+def optional_session(function: Command) -> Command:
+    return click.argument("session", required=False, shell_complete=completion.sessions)(function)
+
+
+def limit(function: Command) -> Command:
+    return click.option(
+        "--limit",
+        type=click.IntRange(1, 500),
+        default=50,
+        show_default=True,
+        metavar="N",
+        help="At most this many.",
+    )(function)
+
+
+def cursor(function: Command) -> Command:
+    return click.option("--cursor", help="Go on where the page before ended.")(function)
+
+
+def at(help: str) -> Callable[[Command], Command]:
+    return click.option("--at", type=click.IntRange(0), metavar="N", help=help)
+
+
+def turn_option(name: str, help: str) -> Callable[[Command], Command]:
+    return click.option(name, metavar="TURN", help=help, shell_complete=completion.turns)
+
+
+def dry_run(function: Command) -> Command:
+    return click.option("--dry-run", is_flag=True, help="Say what would happen and write nothing.")(
+        function
+    )
+
+
+def wait_ms(function: Command) -> Command:
+    return click.option(
+        "--wait-ms",
+        type=click.IntRange(0),
+        default=2000,
+        show_default=True,
+        metavar="MS",
+        help="How long to wait for another writer of the session.",
+    )(function)
+
+
+def expect_revision(function: Command) -> Command:
+    return click.option(
+        "--expect-revision",
+        metavar="REVISION",
+        help="Refuse if the session's history is no longer this one.",
+    )(function)
