@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,12 +36,20 @@ class Answer:
 class Claude:
     """The program with HOME, and optionally CLAUDE_CONFIG_DIR, of a test's own."""
 
-    def __init__(self, model: Model, home: Path, config_dir: Path | None = None) -> None:
+    def __init__(
+        self,
+        model: Model,
+        home: Path,
+        config_dir: Path | None = None,
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
+        """`settings`: more environment variables for the program."""
         if not BIN.exists():
             raise AssertionError(f"{BIN} is missing: run `make test`, which installs it")
         self.model = model
         self.home = home
         self.config_dir = config_dir
+        self.settings = dict(settings or {})
 
     @property
     def store(self) -> Path:
@@ -64,19 +72,24 @@ class Claude:
         }
         if self.config_dir is not None:
             env["CLAUDE_CONFIG_DIR"] = str(self.config_dir)
-        return env
+        return {**env, **self.settings}
 
     def start(
         self, prompt: str, cwd: Path, *options: str, resume: str | None = None
     ) -> subprocess.Popen[str]:
         """`claude -p` running; give it to `finish`."""
-        command = [str(BIN), "-p", prompt, "--output-format", "json", "--allowedTools", TOOLS]
+        command = ["-p", prompt, "--output-format", "json", "--allowedTools", TOOLS]
         if resume is not None:
             command += ["--resume", resume]
+        return self._start([*command, *options], cwd, self.env())
+
+    def _start(
+        self, arguments: Sequence[str], cwd: Path, env: Mapping[str, str]
+    ) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [*command, *options],
+            [str(BIN), *arguments],
             cwd=cwd,
-            env=self.env(),
+            env=dict(env),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -106,21 +119,23 @@ class Claude:
         assert resume is not None
         return resume
 
-    def run(self, command: Sequence[str], cwd: Path, prompt: str | None = None) -> Answer:
-        """Run a command that Turntree gave (`resume.command`), with one prompt in -p mode."""
-        assert command[0] == "claude"
-        options = ["-p", prompt] if prompt is not None else []
-        process = subprocess.Popen(
-            [*command, *options, "--output-format", "json", "--allowedTools", TOOLS],
-            executable=BIN,
-            cwd=cwd,
-            env=self.env(),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        return self.finish(process)
+    def resume(self, resume: Mapping[str, Any], prompt: str, *options: str) -> Answer:
+        """Do what a person would with the `resume` of a session, and ask one prompt."""
+        assert resume["resumable"], resume["reason"]
+        program, *arguments = resume["command"]
+        assert program == "claude"
+        env = {**self.env(), **resume["env"]}
+        if "CLAUDE_CONFIG_DIR" not in resume["env"]:
+            env.pop("CLAUDE_CONFIG_DIR", None)
+        command = [*arguments, "-p", prompt, "--output-format", "json", "--allowedTools", TOOLS]
+        return self.finish(self._start([*command, *options], Path(resume["cwd"]), env))
+
+    def rewind_files(self, session_id: str, prompt_uuid: str, cwd: Path) -> None:
+        """Let the program put back the files as they were before a prompt."""
+        arguments = ["--resume", session_id, "--rewind-files", prompt_uuid]
+        process = self._start(arguments, cwd, self.env())
+        out, err = process.communicate(timeout=PATIENCE)
+        assert process.returncode == 0, f"claude exited {process.returncode}: {out}{err}"
 
     def tui(self, cwd: Path, *options: str) -> Tui:
         """The terminal program, past its first questions."""

@@ -46,7 +46,8 @@ class Reply:
     `match`: a regular expression that the newest prompt must contain.  `aside`: also for
     requests without tools.  `repeat`: never used up.  `tokens`: the input tokens to report,
     with which a test can make the program think that its context is full.  `hold`: sent
-    only once this event is set.  `status`: an HTTP error instead of an answer.
+    only once this event is set.  `status`: an HTTP error instead of an answer, with the
+    message `error`.
     """
 
     text: str = ""
@@ -58,6 +59,7 @@ class Reply:
     tokens: int | None = None
     hold: threading.Event | None = None
     status: int | None = None
+    error: str = "scripted error"
 
 
 @define(frozen=True)
@@ -217,7 +219,8 @@ class _Handler(BaseHTTPRequestHandler):
             self.server.holding.append(reply.hold)
             reply.hold.wait(PATIENCE)
         if reply.status is not None:
-            error = {"type": "api_error", "message": "scripted error"}
+            kind = "api_error" if reply.status >= 500 else "invalid_request_error"
+            error = {"type": kind, "message": reply.error}
             self._json({"type": "error", "error": error}, reply.status)
             return
         message = _message(reply, body)
