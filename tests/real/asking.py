@@ -22,9 +22,10 @@ def new_id() -> str:
 def fork(server: Client, source: str, turn_number: int | None, **more: Any) -> dict[str, Any]:
     """Fork the session with native id `source` after a turn (None: the latest)."""
     at = {"latest": True} if turn_number is None else {"turn_number": turn_number}
-    return server.fork_session(
+    result: dict[str, Any] = server.fork_session(
         **{"session_id": session_id(source), "new_session_id": new_id(), "at": at, **more}
     )
+    return result
 
 
 def native(session: dict[str, Any]) -> str:

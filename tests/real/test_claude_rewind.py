@@ -1,0 +1,159 @@
+"""Rewinds, undo and redo of sessions of the real `claude`, resumed by it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.client import Client, RpcError
+from tests.real.asking import asked, before_prompt, new_id, session_id
+from tests.rig.claude import Claude
+from tests.rig.model import Model, Reply, Tool
+from tests.world import World, store_hash
+
+
+@pytest.fixture
+def source(claude: Claude, model: Model, world: World) -> str:
+    """The native id of a session of three turns, the second with a tool call."""
+    model.script(
+        "first done",
+        Reply("looking", tools=(Tool("Bash", {"command": "echo two", "description": "say"}),)),
+        "second done",
+        "third done",
+    )
+    return claude.talk(world.cwd, "one", "two", "three")
+
+
+def _path(world: World, native_id: str) -> Path:
+    return next((world.store / "projects").glob(f"*/{native_id}.jsonl"))
+
+
+def test_a_rewound_session_sends_exactly_the_kept_turns_and_the_new_prompt(
+    server: Client, source: str, claude: Claude, model: Model
+) -> None:
+    result = server.rewind(session_id=session_id(source), to={"turn_number": 2})
+    assert result["status"] == "rewound"
+    assert result["turns"] == {"kept": 2, "removed": 1}
+    assert result["dropped_prompt"] == "three"
+
+    answer = claude.resume(result["session"]["resume"], "another third")
+
+    assert answer.session_id == source
+    kept = before_prompt(model.asked("three"))
+    assert model.last().said() == [*kept, asked("another third")]
+
+
+def test_a_rewind_holds_when_the_session_goes_on(
+    server: Client, source: str, claude: Claude, model: Model, world: World
+) -> None:
+    server.rewind(session_id=session_id(source), to={"by": 2})
+    claude.talk(world.cwd, "new two", "new three", resume=source)
+    assert model.last().prompts() == ["one", "new two", "new three"]
+    page = server.list_turns(session_id=session_id(source))
+    assert [t["prompt"] for t in page["turns"]] == ["one", "new two", "new three"]
+    branches = server.list_branches(session_id=session_id(source))["branches"]
+    assert [(b["active"], b["turn_count"], b["last_prompt"]) for b in branches] in (
+        [(True, 3, "new three"), (False, 3, "three")],
+        [(False, 3, "three"), (True, 3, "new three")],
+    )
+
+
+def test_an_undone_rewind_sends_all_turns_and_leaves_the_file_as_it_was(
+    server: Client, source: str, claude: Claude, model: Model, world: World
+) -> None:
+    before = _path(world, source).read_bytes()
+    server.rewind(session_id=session_id(source), to={"turn_number": 1})
+    undone = server.undo(session_id=session_id(source))
+    assert undone["status"] == "undone"
+    assert _path(world, source).read_bytes() == before
+
+    claude.resume(undone["session"]["resume"], "four")
+    assert model.last().prompts() == ["one", "two", "three", "four"]
+
+
+def test_a_redone_rewind_sends_the_kept_turns_again(
+    server: Client, source: str, claude: Claude, model: Model
+) -> None:
+    server.rewind(session_id=session_id(source), to={"turn_number": 1})
+    server.undo(session_id=session_id(source))
+    redone = server.redo(session_id=session_id(source))
+    assert redone["status"] == "redone"
+
+    claude.resume(redone["session"]["resume"], "after redo")
+    assert model.last().said() == [*before_prompt(model.asked("two")), asked("after redo")]
+
+
+def test_a_rewind_to_nothing_sends_only_the_new_prompt(
+    server: Client, source: str, claude: Claude, model: Model
+) -> None:
+    result = server.rewind(session_id=session_id(source), to={"turn_number": 0})
+    assert result["turns"] == {"kept": 0, "removed": 3}
+
+    answer = claude.resume(result["session"]["resume"], "from the start")
+
+    assert answer.session_id == source
+    assert model.last().said() == [asked("from the start")]
+
+
+def test_a_rewind_undone_after_new_turns_keeps_those_turns_reachable(
+    server: Client, source: str, claude: Claude, model: Model, world: World
+) -> None:
+    rewound = server.rewind(session_id=session_id(source), to={"turn_number": 1})
+    claude.talk(world.cwd, "new two", resume=source)
+    undone = server.undo(operation_id=rewound["operation_id"])
+
+    claude.resume(undone["session"]["resume"], "four")
+    assert model.last().prompts() == ["one", "two", "three", "four"]
+    branches = server.list_branches(session_id=session_id(source))["branches"]
+    assert "new two" in {b["last_prompt"] for b in branches}
+
+
+def test_a_fork_of_the_dropped_turns_sends_them_although_they_were_rewound(
+    server: Client, source: str, claude: Claude, model: Model
+) -> None:
+    turns = server.list_turns(session_id=session_id(source))["turns"]
+    server.rewind(session_id=session_id(source), to={"turn_number": 1})
+    child = server.fork_session(
+        session_id=session_id(source),
+        new_session_id=new_id(),
+        at={"through_turn": turns[2]["turn_id"]},
+    )
+    claude.resume(child["resume"], "in the fork")
+    assert model.last().prompts() == ["one", "two", "three", "in the fork"]
+
+
+def test_a_rewind_that_keeps_everything_writes_nothing(
+    server: Client, source: str, world: World
+) -> None:
+    before = store_hash(world.store)
+    result = server.rewind(session_id=session_id(source), to={"turn_number": 3})
+    assert result["status"] == "already_at_target"
+    assert store_hash(world.store) == before
+
+
+def test_a_rewind_is_refused_while_the_terminal_has_the_session_open(
+    server: Client, source: str, claude: Claude, model: Model, world: World
+) -> None:
+    with claude.tui(world.cwd, "--resume", source) as tui:
+        tui.wait_for("third done")
+        before = _path(world, source).read_bytes()
+        with pytest.raises(RpcError) as refused:
+            server.rewind(session_id=session_id(source), to={"turn_number": 1}, wait_ms=0)
+        assert refused.value.kind == "session_busy"
+        assert refused.value.data["holder"]["pid"] == tui.pid
+        assert server.get_session(session_id=session_id(source))["session"]["live"]["pid"] == (
+            tui.pid
+        )
+        assert _path(world, source).read_bytes() == before
+
+        alternative = refused.value.data["alternative"]
+        child = server.call(alternative["method"], alternative["params"])
+        claude.resume(child["resume"], "in the alternative")
+        assert model.last().prompts() == ["one", "in the alternative"]
+
+        tui.say("still here", "answer to: still here")
+        assert model.last().prompts() == ["one", "two", "three", "still here"]
+        tui.leave()
+    result = server.rewind(session_id=session_id(source), to={"turn_number": 1})
+    assert result["turns"] == {"kept": 1, "removed": 3}
