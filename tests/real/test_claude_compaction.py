@@ -159,3 +159,24 @@ def test_a_turn_compacted_in_the_terminal_is_kept_as_the_terminal_continues_it(
     assert model.last().said() == [*sends[:-2], asked("after two")]
     claude.resume(fork(server, t.session_id, 1)["resume"], "after one")
     assert model.last().prompts() == ["one", "after one"]
+
+
+def test_a_compacted_session_over_five_mebibytes_is_forked_and_rewound_like_a_small_one(
+    server: Client, claude: Claude, model: Model, world: World
+) -> None:
+    """The program reads such files by another routine, from the compaction on."""
+    t = Transcript(str(world.cwd))
+    t.turn("one", "x" * (3 << 20))
+    t.turn("two", "y" * (3 << 20))
+    t.compact()
+    t.turn("three")
+    t.turn("four")
+    t.write(world.store)
+
+    claude.resume(fork(server, t.session_id, 1)["resume"], "after one")
+    assert model.last().prompts() == ["one", "after one"]
+    claude.resume(fork(server, t.session_id, 3)["resume"], "after three")
+    assert model.last().prompts() == ["Summary of what was said.", "three", "after three"]
+    rewound = server.rewind(session_id=session_id(t.session_id), to={"turn_number": 1})
+    claude.resume(rewound["session"]["resume"], "another two")
+    assert model.last().prompts() == ["one", "another two"]
