@@ -54,6 +54,7 @@ def test_turns_typed_in_the_terminal_are_listed_and_forked_as_the_person_saw_the
     number = {t["prompt"]: t["turn_number"] for t in turns}
     claude.resume(fork(server, native_id, number["two"])["resume"], "in the fork")
     assert model.last().said()[:-1] == before_prompt(model.asked("three"))
+    assert any("also this" in said.text for said in model.last().history)
     claude.resume(fork(server, native_id, number["four"])["resume"], "after four")
     assert model.last().said() == [
         *model.asked("four").said(),
