@@ -69,7 +69,7 @@ class Session:
 
 @define(frozen=True)
 class Turn:
-    """`tool_calls` counts the calls; `files` are paths changed, relative to `cwd` where inside it."""
+    """`tool_calls` counts them; `files` are changed paths, relative to `cwd` where inside it."""
 
     turn_id: str
     turn_number: int
@@ -278,7 +278,10 @@ class Allocated:
 
 @define(frozen=True)
 class AgentInfo:
-    """One agent as `initialize` advertises it; `capabilities`: fork, rewind, undo, append, restore_files."""
+    """One agent as `initialize` advertises it.
+
+    `capabilities`: fork, rewind, undo, append, restore_files.
+    """
 
     agent: str
     available: bool

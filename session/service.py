@@ -1,12 +1,45 @@
-"""The product: one method per verb of the protocol.  (Interface; bodies follow.)"""
+"""The product: one method per verb of the protocol, top-down, in the protocol's words."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import os
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
-from session import model
-from session.work import Report
+from session import forking, ids, paging, rewinding, watch
+from session.agents.base import Agent, History
+from session.agents.claude_code.agent import ClaudeCode
+from session.catalog import Catalog, Located, Query
+from session.errors import InvalidParams, StaleRevision, TurntreeError
+from session.home import home as default_home
+from session.locks import Locks
+from session.model import (
+    AgentInfo,
+    Allocated,
+    Boundary,
+    BranchList,
+    Change,
+    Discarded,
+    ForkResult,
+    OneSession,
+    OperationPage,
+    RewindResult,
+    SessionPage,
+    TurnItems,
+    TurnPage,
+    UndoResult,
+)
+from session.operations import Operations
+from session.store.database import Store
+from session.store.operations import page as operation_rows
+from session.work import Report, Work
+
+
+def _known_agents() -> dict[str, Agent]:
+    return {agent.name: agent for agent in (ClaudeCode(),)}
 
 
 class Service:
@@ -18,27 +51,46 @@ class Service:
     publish step; past that step the coroutine returns its result normally.
     """
 
+    def __init__(self, store: Store, home: Path, program: str) -> None:
+        self.home = home
+        self.store = store
+        self.catalog = Catalog(store, _known_agents())
+        self.operations = Operations(store, Locks(home, program), home)
+        self.changes_made = watch.Changes(self.catalog)
+        self._indexing: set[str] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+
     @classmethod
     async def open(cls, *, program: str = "turntree", home: Path | None = None) -> Service:
         """Open the store at `home` (default `$TURNTREE_HOME`, else the user's state directory).
 
         Cheap: creates the directory and database when absent; the start-up sweep is `sweep`.
         """
-        raise NotImplementedError
+        place = home or default_home()
+        return cls(await Store.open(place), place, program)
 
-    async def close(self) -> None: ...
+    async def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self.changes_made.close()
+        await self.store.close()
 
     @staticmethod
-    def agents() -> list[model.AgentInfo]:
+    def agents() -> list[AgentInfo]:
         """What `initialize` advertises; touches no database."""
-        raise NotImplementedError
+        return [agent.info() for agent in _known_agents().values()]
 
     async def sweep(self) -> None:
         """Roll unfinished operations of dead processes forward or back; drop expired stages."""
+        for session_id in await self.operations.sweep():
+            self.changes_made.announce(Change([session_id], "changed"))
 
-    def changes(self) -> AsyncIterator[model.Change]:
+    def changes(self) -> AsyncIterator[Change]:
         """Changes of sessions by any program, ours included; ends when the service closes."""
-        raise NotImplementedError
+        return self.changes_made.follow()
+
+    # Reading
 
     async def list_sessions(
         self,
@@ -52,9 +104,16 @@ class Service:
         include_archived: bool = False,
         limit: int = 50,
         cursor: str | None = None,
-    ) -> model.SessionPage: ...
+    ) -> SessionPage:
+        real = os.path.realpath(os.path.expanduser(cwd)) if cwd is not None else None
+        wanted = Query(real, query, kinds or ["main"], forked_from, include_staged)
+        page, unindexed = await self.catalog.page(agents, wanted, limit, cursor, Work())
+        self._index_behind(unindexed)
+        return page
 
-    async def get_session(self, session_id: str) -> model.OneSession: ...
+    async def get_session(self, session_id: str) -> OneSession:
+        located, history = await self._open(session_id, Work())
+        return OneSession(await self.catalog.describe(located, history))
 
     async def list_turns(
         self,
@@ -65,49 +124,124 @@ class Service:
         limit: int = 50,
         cursor: str | None = None,
         report: Report | None = None,
-    ) -> model.TurnPage: ...
+    ) -> TurnPage:
+        work = Work(report)
+        located, history = await self._open(session_id, work)
+        session = await self.catalog.describe(located, history)
+        return await work.in_thread(
+            paging.turn_page, history, session, order, branch, limit, cursor
+        )
 
-    async def list_branches(self, session_id: str) -> model.BranchList: ...
+    async def list_branches(self, session_id: str) -> BranchList:
+        work = Work()
+        _, history = await self._open(session_id, work)
+        return BranchList(await work.in_thread(history.branches))
 
     async def read_turn(
         self, session_id: str, turn_id: str, *, max_bytes: int = 1 << 20, cursor: str | None = None
-    ) -> model.TurnItems: ...
+    ) -> TurnItems:
+        work = Work()
+        _, history = await self._open(session_id, work)
+        turn, items, after = await work.in_thread(history.items, turn_id, max_bytes, cursor)
+        return TurnItems(turn, items, after)
 
-    async def allocate_session_id(self, agent: str) -> model.Allocated: ...
+    async def allocate_session_id(self, agent: str) -> Allocated:
+        adapter = self.catalog.agent(agent, "allocate_session_id")
+        return Allocated(f"{agent}:{adapter.new_id()}")
+
+    async def list_operations(
+        self, *, session_id: str | None = None, limit: int = 50, cursor: str | None = None
+    ) -> OperationPage:
+        before = paging.read_number(cursor, "list_operations")
+        rows = await self.store.run(operation_rows, session_id, before, limit + 1)
+        return paging.operation_page(rows, limit)
+
+    # Forking
 
     async def fork_session(
         self,
         session_id: str,
         new_session_id: str,
         *,
-        at: model.Boundary | None = None,
+        at: Boundary | None = None,
         title: str | None = None,
         cwd: str | None = None,
-        workspace: dict | None = None,
+        workspace: dict[str, Any] | None = None,
         stage: bool = False,
         bridge_gaps: bool = False,
+        unsaved: list[str] | None = None,
         dry_run: bool = False,
         expect_revision: str | None = None,
         wait_ms: int = 2000,
         report: Report | None = None,
-    ) -> model.ForkResult: ...
+    ) -> ForkResult:
+        agent, _ = self.catalog.agent_of(session_id, "fork_session")
+        native_id = ids.for_new(new_session_id, agent.name)
+        agent.check_new_id(native_id)
+        forking.require_supported(agent, workspace)
+        order = forking.Order(
+            session_id=session_id,
+            child=f"{agent.name}:{native_id}",
+            at=at or Boundary(latest=True),
+            title=title,
+            cwd=forking.real_directory(cwd),
+            stage=stage,
+            bridge_gaps=bridge_gaps,
+            request={
+                "session_id": session_id,
+                "at": at or Boundary(latest=True),
+                "title": title,
+                "cwd": cwd,
+                "workspace": workspace,
+                "stage": stage,
+                "bridge_gaps": bridge_gaps,
+                "unsaved": unsaved,
+            },
+        )
+        work = Work(report)
+        if dry_run:
+            return await forking.preview(self, order, expect_revision, work)
+        self.store.require_writable()
+        async with self.operations.locks.hold(order.child, wait_ms):
+            return await work.to_the_end(forking.fork(self, order, expect_revision, work))
 
-    async def promote_session(self, session_id: str, *, wait_ms: int = 2000) -> model.OneSession: ...
+    async def promote_session(self, session_id: str, *, wait_ms: int = 2000) -> OneSession:
+        self.catalog.agent_of(session_id, "promote_session")
+        work = Work()
+        async with self.operations.locks.hold(session_id, wait_ms):
+            return await work.to_the_end(forking.promote(self, session_id, work))
 
-    async def discard_session(self, session_id: str, *, wait_ms: int = 2000) -> model.Discarded: ...
+    async def discard_session(self, session_id: str, *, wait_ms: int = 2000) -> Discarded:
+        self.catalog.agent_of(session_id, "discard_session")
+        work = Work()
+        async with self.operations.locks.hold(session_id, wait_ms):
+            return await work.to_the_end(forking.discard(self, session_id, work))
+
+    # Rewinding
 
     async def rewind(
         self,
         session_id: str,
-        to: model.Boundary,
+        to: Boundary,
         *,
         mode: str = "conversation",
+        on_conflict: str = "refuse",
+        unsaved: list[str] | None = None,
         dry_run: bool = False,
         operation_id: str | None = None,
         expect_revision: str | None = None,
         wait_ms: int = 2000,
         report: Report | None = None,
-    ) -> model.RewindResult: ...
+    ) -> RewindResult:
+        agent, _ = self.catalog.agent_of(session_id, "rewind")
+        rewinding.require_supported(agent, mode)
+        work = Work(report)
+        order = rewinding.Order(session_id, to, operation_id, expect_revision)
+        if dry_run:
+            return await rewinding.preview(self, order, work)
+        self.store.require_writable()
+        async with self.operations.locks.hold(session_id, wait_ms):
+            return await work.to_the_end(rewinding.rewind(self, order, work))
 
     async def undo(
         self,
@@ -115,10 +249,14 @@ class Service:
         *,
         operation_id: str | None = None,
         request_id: str | None = None,
+        on_conflict: str = "refuse",
+        unsaved: list[str] | None = None,
         expect_revision: str | None = None,
         dry_run: bool = False,
         wait_ms: int = 2000,
-    ) -> model.UndoResult: ...
+    ) -> UndoResult:
+        order = rewinding.Reversal("undo", session_id, operation_id, request_id, expect_revision)
+        return await self._reverse(order, dry_run, wait_ms)
 
     async def redo(
         self,
@@ -126,11 +264,69 @@ class Service:
         *,
         operation_id: str | None = None,
         request_id: str | None = None,
+        on_conflict: str = "refuse",
+        unsaved: list[str] | None = None,
         expect_revision: str | None = None,
         dry_run: bool = False,
         wait_ms: int = 2000,
-    ) -> model.UndoResult: ...
+    ) -> UndoResult:
+        order = rewinding.Reversal("redo", session_id, operation_id, request_id, expect_revision)
+        return await self._reverse(order, dry_run, wait_ms)
 
-    async def list_operations(
-        self, *, session_id: str | None = None, limit: int = 50, cursor: str | None = None
-    ) -> model.OperationPage: ...
+    async def _reverse(self, order: rewinding.Reversal, dry_run: bool, wait_ms: int) -> UndoResult:
+        if (order.session_id is None) == (order.operation_id is None):
+            raise InvalidParams(
+                "Give session_id (its newest rewind) or operation_id, one of them.",
+                field="session_id",
+            )
+        if not dry_run:
+            self.store.require_writable()
+        work = Work()
+        guarded = await rewinding.guarded_session(self, order)
+        if dry_run:
+            return await rewinding.reverse(self, order, work, dry_run=True)
+        async with self.operations.locks.hold(guarded, wait_ms):
+            return await work.to_the_end(rewinding.reverse(self, order, work, dry_run=False))
+
+    # Shared by the verbs
+
+    async def _open(self, session_id: str, work: Work) -> tuple[Located, History]:
+        located = await self.catalog.find(session_id)
+        return located, await work.in_thread(located.open, work)
+
+    async def open_for(
+        self, session_id: str, operation: str, expect_revision: str | None, work: Work
+    ) -> tuple[Located, History]:
+        """A session to be forked or changed; raises StaleRevision when it is not as expected."""
+        located = await self.catalog.find(session_id, operation)
+        history = await work.in_thread(located.open, work)
+        actual = history.summary.revision
+        if expect_revision is not None and actual != expect_revision:
+            raise StaleRevision(
+                f"Session {session_id} changed: its revision is {actual}, not {expect_revision}."
+                " Look at it again.",
+                expected=expect_revision,
+                actual=actual,
+            )
+        return located, history
+
+    def announce(self, change: Change, path: Path | None = None) -> None:
+        self.changes_made.announce(change, path)
+
+    def _index_behind(self, session_ids: list[str]) -> None:
+        """Index what a listing showed without counts, one file at a time, and announce it."""
+        todo = [session_id for session_id in session_ids if session_id not in self._indexing]
+        if not todo or not self.changes_made.followed:
+            return
+        self._indexing.update(todo)
+        task = asyncio.ensure_future(self._index(todo))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _index(self, session_ids: list[str]) -> None:
+        for session_id in session_ids:
+            with contextlib.suppress(TurntreeError):
+                located, history = await self._open(session_id, Work())
+                await self.catalog.remember(located, history)
+                self.announce(Change([session_id], "changed"), located.path)
+            self._indexing.discard(session_id)

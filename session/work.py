@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, ParamSpec, TypeVar
 
 from session.errors import Cancelled
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 Report = Callable[[int, int, str], None]
 """Called with (bytes done, bytes in all, what is being done) from the working thread."""
@@ -44,3 +52,45 @@ class Work:
             if not self._committed:
                 self._cancelled = True
             return self._cancelled
+
+    async def in_thread(self, fn: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """Run blocking `fn` on a worker thread; a cancelled request waits until it has stopped."""
+        loop = asyncio.get_running_loop()
+        future = loop.run_in_executor(_pool(), partial(fn, *args, **kwargs))
+        try:
+            return await asyncio.shield(future)
+        except asyncio.CancelledError:
+            self.cancel()
+            with contextlib.suppress(Exception, Cancelled):
+                await future
+            raise
+
+    async def to_the_end(self, steps: Coroutine[Any, Any, R]) -> R:
+        """Run several steps as one: cancelling stops them before `commit`, never after it."""
+        task = asyncio.ensure_future(steps)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if task.cancelled():
+                raise
+            stopping = self.cancel()
+            try:
+                result = await task
+            except Cancelled:
+                raise asyncio.CancelledError from None
+            if stopping and not self._committed:
+                raise
+            if (current := asyncio.current_task()) is not None:
+                current.uncancel()
+            return result
+
+
+_POOL: ThreadPoolExecutor | None = None
+
+
+def _pool() -> ThreadPoolExecutor:
+    # Made when first needed: a command line that reads one row starts no thread.
+    global _POOL
+    if _POOL is None:
+        _POOL = ThreadPoolExecutor(max_workers=8, thread_name_prefix="turntree-work")
+    return _POOL

@@ -1,0 +1,1 @@
+"""Native agents: one module or package per format, all behind `base.Agent`."""

@@ -1,0 +1,239 @@
+"""What Turntree asks of an agent's format.  One class a format; nothing else changes for a new one.
+
+Methods are blocking and run on a worker thread; they raise `session.errors` and OSError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from attrs import define
+
+from session.effects import Effect
+from session.model import (
+    AgentInfo,
+    Boundary,
+    Branch,
+    Gap,
+    Item,
+    Live,
+    Resume,
+    Skipped,
+    Turn,
+    Warn,
+)
+from session.staging import Stage
+from session.store.native_files import CachedFile
+from session.work import Work
+
+
+@define(frozen=True)
+class Summary:
+    """What a listing shows of one native session.  Counts are None until it was indexed."""
+
+    native_id: str
+    path: str
+    kind: str
+    title: str | None
+    cwd: str | None
+    last_cwd: str | None
+    created_at: str | None
+    updated_at: str | None
+    first_prompt: str | None = None
+    turn_count: int | None = None
+    branch_count: int | None = None
+    revision: str | None = None
+    finding_count: int | None = None
+    damaged: bool = False
+    unreadable: bool = False
+    forked_from: str | None = None
+    forked_at: str | None = None
+    forked_turn: int | None = None
+    parent_id: str | None = None
+
+
+@define(frozen=True)
+class Listing:
+    """All sessions of a store; `changed` are cache entries to be saved, `gone` to be dropped."""
+
+    summaries: list[Summary]
+    skipped: list[Skipped]
+    changed: list[CachedFile]
+    gone: list[str]
+
+
+class Cut(Protocol):
+    """A resolved boundary; agents add what they need."""
+
+    @property
+    def kept(self) -> int: ...
+
+    @property
+    def total(self) -> int: ...
+
+
+@define(frozen=True)
+class ForkPlan:
+    """A fork that could be made: places, sizes, and the agent's own part of the plan."""
+
+    stage: Stage
+    kept: int
+    total: int
+    records: int
+    bytes: int
+    last_turn: str | None
+    dropped_prompt: str | None
+    warnings: list[Warn]
+    native: Any
+
+
+@define(frozen=True)
+class Built:
+    records: int
+    bytes: int
+    warnings: list[Warn]
+
+
+class History(Protocol):
+    """One session's file, indexed as of now; reading never writes."""
+
+    @property
+    def summary(self) -> Summary: ...
+
+    @property
+    def turn_count(self) -> int: ...
+
+    @property
+    def leaf_id(self) -> str | None: ...
+
+    def gaps(self) -> list[Gap]: ...
+
+    def branches(self) -> list[Branch]: ...
+
+    def turn_id(self, number: int) -> str: ...
+
+    def turns(self, numbers: Sequence[int]) -> list[Turn]:
+        """Turns of the active branch, 1-based, in the order asked for."""
+        ...
+
+    def branch_turns(self, branch: str) -> Sequence[Any]:
+        """Handles of the turns of a branch (`all` or a leaf id), oldest first, for `turns_of`."""
+        ...
+
+    def turns_of(self, handles: Sequence[Any]) -> list[Turn]: ...
+
+    def items(
+        self, turn_id: str, max_bytes: int, cursor: str | None
+    ) -> tuple[Turn, list[Item], str | None]: ...
+
+    def cut(self, boundary: Boundary) -> Cut: ...
+
+    def dropped_numbers(self, cut: Any) -> range:
+        """Numbers of the turns of the active branch that a cut drops."""
+        ...
+
+    def dropped_prompt(self, cut: Any) -> str | None: ...
+
+
+class Agent(Protocol):
+    """One native format."""
+
+    name: str
+
+    def info(self) -> AgentInfo: ...
+
+    def new_id(self) -> str: ...
+
+    def check_new_id(self, native_id: str) -> None:
+        """Raise InvalidParams when the agent would not take this id."""
+        ...
+
+    def listing(self, cached: dict[str, CachedFile], work: Work) -> Listing: ...
+
+    def cache_entry(self, history: Any) -> CachedFile | None:
+        """What indexing a file taught, for the listing's cache; None for a staged one."""
+        ...
+
+    def locate(self, native_id: str) -> Path | None: ...
+
+    def live(self) -> dict[str, Live]: ...
+
+    def watched(self) -> list[Path]:
+        """Directories whose changes may concern sessions."""
+        ...
+
+    def session_of_path(self, path: Path) -> str | None:
+        """The native id of the session that a file in the store belongs to."""
+        ...
+
+    def open(self, path: Path, *, native_id: str | None, work: Work) -> History:
+        """Index a file; `native_id` for one that is staged under another name."""
+        ...
+
+    def resume(self, summary: Summary) -> Resume: ...
+
+    def resume_of(self, history: Any, plan: ForkPlan) -> Resume:
+        """How the child of a plan will be resumed."""
+        ...
+
+    def plan_fork(
+        self,
+        history: Any,
+        cut: Any,
+        *,
+        child_id: str,
+        title: str,
+        cwd: str | None,
+        bridge_gaps: bool,
+    ) -> ForkPlan: ...
+
+    def build_fork(self, history: Any, plan: ForkPlan, work: Work) -> Built: ...
+
+    def stage_folder(self, history: Any, operation_id: str) -> Path:
+        """Where `staged_rewind` and `staged_undo` may build: recorded before they do."""
+        ...
+
+    def quick_rewind(self, history: Any, cut: Any) -> Effect | None:
+        """A rewind that needs no new file, by the agent's own means; None: there is none."""
+        ...
+
+    def staged_rewind(
+        self, history: Any, cut: Any, *, stage: Path, archive: Path, verb: str, work: Work
+    ) -> Effect:
+        """A rewind by a new file; the old one will be kept as `archive`."""
+        ...
+
+    def quick_undo(self, history: Any, done: Effect, leaf_before: str | None) -> Effect | None: ...
+
+    def staged_undo(
+        self,
+        history: Any,
+        done: Effect,
+        *,
+        leaf_before: str | None,
+        turns_before: int,
+        stage: Path,
+        archive: Path,
+        work: Work,
+    ) -> Effect: ...
+
+    def empty(self, native_id: str, cwd: str | None) -> History:
+        """A session that exists only by its id, forked with no turn and not started yet."""
+        ...
+
+    def belongings(self, native_id: str, path: Path) -> list[Path]:
+        """A session's file first, then whatever else is its own."""
+        ...
+
+
+__all__ = [
+    "Agent",
+    "Built",
+    "Cut",
+    "ForkPlan",
+    "History",
+    "Listing",
+    "Summary",
+]

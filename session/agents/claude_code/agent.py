@@ -1,0 +1,555 @@
+"""Claude Code behind the adapter protocol."""
+
+from __future__ import annotations
+
+import os
+import threading
+import uuid
+from collections import OrderedDict
+from collections.abc import Sequence
+from pathlib import Path
+
+import orjson
+from attrs import asdict, define, evolve
+
+from session import osfile
+from session.agents import base
+from session.agents.base import ForkPlan, Listing, Summary
+from session.agents.claude_code import fork, records, rewind, turns
+from session.agents.claude_code.cut import (
+    Cut,
+    active_number,
+    cut_at,
+    dropped_prompt,
+    find_turn,
+    select,
+)
+from session.agents.claude_code.store import ClaudeStore, NativeFile, is_session_id
+from session.agents.claude_code.transcript import Transcript
+from session.effects import Effect, Swap
+from session.errors import InvalidParams, SessionDamaged
+from session.model import (
+    AgentInfo,
+    Boundary,
+    Branch,
+    Finding,
+    Gap,
+    Item,
+    Live,
+    Resume,
+    Skipped,
+    Turn,
+    Warn,
+)
+from session.staging import PREFIX, Stage
+from session.store.native_files import CachedFile, Identity
+from session.work import Work
+
+_SMALL = 256 << 10
+_CACHED_LINES = 1_200_000  # about 25 MB of index
+
+
+class ClaudeCode:
+    """See `base.Agent`."""
+
+    name = "claude-code"
+
+    def __init__(self, store: ClaudeStore | None = None) -> None:
+        self.store = store or ClaudeStore()
+        self._lock = threading.Lock()
+        self._open: OrderedDict[Path, tuple[threading.Lock, Transcript]] = OrderedDict()
+
+    def info(self) -> AgentInfo:
+        return AgentInfo(
+            agent=self.name,
+            available=self.store.projects.is_dir(),
+            store=str(self.store.root),
+            capabilities={
+                "fork": True,
+                "rewind": True,
+                "undo": True,
+                "append": False,
+                "restore_files": False,
+            },
+        )
+
+    def new_id(self) -> str:
+        return str(uuid.uuid4())
+
+    def check_new_id(self, native_id: str) -> None:
+        if not is_session_id(native_id):
+            raise InvalidParams(
+                f"new_session_id: a Claude Code session id is a lower-case UUID, not {native_id!r};"
+                " allocate_session_id makes one.",
+                field="new_session_id",
+            )
+
+    def locate(self, native_id: str) -> Path | None:
+        return self.store.locate(native_id)
+
+    def live(self) -> dict[str, Live]:
+        return self.store.live()
+
+    def watched(self) -> list[Path]:
+        return [self.store.projects]
+
+    def session_of_path(self, path: Path) -> str | None:
+        if path.suffix == ".jsonl" and (is_session_id(path.stem) or path.stem.startswith("agent-")):
+            return path.stem
+        return None
+
+    # Listing
+
+    def listing(self, cached: dict[str, CachedFile], work: Work) -> Listing:
+        skipped: list[Skipped] = []
+        found: dict[str, Summary] = {}
+        changed: list[CachedFile] = []
+        seen: set[str] = set()
+        for file in self.store.files(skipped):
+            path = str(file.path)
+            known = cached.get(path)
+            if known is not None and known.identity == file.identity:
+                summary = Summary(**orjson.loads(known.summary))
+            else:
+                work.checkpoint()
+                fresh = self._look_at(file, known, skipped)
+                if fresh is None:
+                    continue
+                summary = fresh
+                if not summary.unreadable:
+                    changed.append(CachedFile(path, file.identity, _encoded(summary)))
+            seen.add(path)
+            twin = found.get(summary.native_id)
+            if twin is None:
+                found[summary.native_id] = summary
+                continue
+            older, newer = sorted((twin, summary), key=lambda s: os.stat(s.path).st_size)
+            found[summary.native_id] = newer
+            skipped.append(Skipped(older.path, f"another file with its id is larger: {newer.path}"))
+        gone = [path for path in cached if path not in seen and not os.path.lexists(path)]
+        return Listing(list(found.values()), skipped, changed, gone)
+
+    def _look_at(
+        self, file: NativeFile, known: CachedFile | None, skipped: list[Skipped]
+    ) -> Summary | None:
+        """A file's summary, whole when that is cheap; None (and a reason) when it has nothing."""
+        try:
+            if file.identity.size <= _SMALL or file.path in self._open:
+                history = self.open(file.path, native_id=file.native_id, work=Work())
+                transcript = history.transcript
+            else:
+                transcript = Transcript(file.path)
+                transcript.glance()
+                history = History(transcript, file.native_id, {})
+        except OSError as error:
+            reason = error.strerror or str(error)
+            skipped.append(Skipped(str(file.path), reason))
+            if known is None:
+                return None
+            fields = orjson.loads(known.summary)
+            return Summary(**{**fields, "unreadable": True})
+        if transcript.is_empty and not transcript.forked_from:
+            skipped.append(Skipped(str(file.path), "no readable message"))
+            return None
+        return history.summary
+
+    def cache_entry(self, history: History) -> CachedFile | None:
+        identity = history.transcript.identity
+        if identity is None or not identity.size or history.transcript.path.name == "session":
+            return None
+        path = str(history.transcript.path)
+        return CachedFile(path, identity, _encoded(history.summary))
+
+    # One session
+
+    def open(self, path: Path, *, native_id: str | None, work: Work) -> History:
+        with self._lock:
+            lock, transcript = self._open.setdefault(path, (threading.Lock(), Transcript(path)))
+            self._open.move_to_end(path)
+            total = 0
+            for old in reversed(list(self._open)):
+                total += len(self._open[old][1].kinds)
+                if total > _CACHED_LINES and old != path:
+                    del self._open[old]
+        with lock:
+            transcript.refresh(work)
+            view = transcript.view()
+        return History(view, native_id or path.stem, self.live())
+
+    def resume(self, summary: Summary) -> Resume:
+        native_id = summary.native_id
+        cwd = self._resume_cwd(summary)
+        command = ["claude", "--resume", native_id]
+        reason = None
+        if summary.kind == "subagent":
+            reason = "a subagent's transcript is resumed with its parent session"
+        elif summary.unreadable:
+            reason = "its file cannot be read"
+        elif summary.turn_count == 0 and not os.path.lexists(summary.path):
+            command = ["claude", "--session-id", native_id]
+        elif summary.turn_count == 0 and summary.revision is None:
+            reason = "it holds no message"
+        if reason is None and cwd is not None and not os.path.isdir(cwd):
+            reason = f"its directory {cwd} does not exist"
+        return Resume(command, cwd, self.store.env, reason is None, reason)
+
+    def resume_of(self, history: History, plan: ForkPlan) -> Resume:
+        native: fork.NativePlan = plan.native
+        destination = native.stage.destination
+        source = history.summary
+        cwd = native.cwd or source.cwd
+        return self.resume(
+            evolve(
+                source,
+                native_id=native.child_id,
+                path=str(destination),
+                kind="main",
+                cwd=cwd,
+                last_cwd=native.cwd or source.last_cwd,
+                turn_count=plan.kept,
+                unreadable=False,
+            )
+        )
+
+    def _resume_cwd(self, summary: Summary) -> str | None:
+        """The directory from which the agent finds the file: the one its folder is named for."""
+        folder = Path(summary.path).parent
+        for cwd in (summary.last_cwd, summary.cwd):
+            if cwd and self.store.folder_for(cwd) == folder:
+                return cwd
+        return summary.cwd
+
+    def belongings(self, native_id: str, path: Path) -> list[Path]:
+        return [path, path.with_suffix(""), self.store.file_history / native_id]
+
+    # Forks and rewinds
+
+    def plan_fork(
+        self,
+        history: History,
+        cut: Cut,
+        *,
+        child_id: str,
+        title: str,
+        cwd: str | None,
+        bridge_gaps: bool,
+    ) -> ForkPlan:
+        transcript = history.transcript
+        selection = select(transcript, cut, own_records=False)
+        warnings: list[Warn] = []
+        if selection.gap is not None:
+            if not bridge_gaps:
+                raise history.damaged_at(selection.gap)
+            warnings.append(Warn("gaps_bridged", "Missing records were bridged in the fork."))
+        stage = fork.place(self.store, transcript, child_id, cwd)
+        native = fork.NativePlan(history.native_id, child_id, cut, selection, title, cwd, stage)
+        return ForkPlan(
+            stage=stage if cut.kept else _without_file(stage),
+            kept=cut.kept,
+            total=cut.total,
+            records=len(selection.lines) if cut.kept else 0,
+            bytes=selection.size if cut.kept else 0,
+            last_turn=fork.last_kept_turn(transcript, cut),
+            dropped_prompt=dropped_prompt(transcript, cut),
+            warnings=warnings,
+            native=native,
+        )
+
+    def build_fork(self, history: History, plan: ForkPlan, work: Work) -> base.Built:
+        if plan.stage.destination is None:
+            return base.Built(0, 0, [])
+        return fork.build(self.store, history.transcript, plan.native, work)
+
+    def stage_folder(self, history: History, operation_id: str) -> Path:
+        return history.transcript.path.parent / f"{PREFIX}{operation_id}"
+
+    def quick_rewind(self, history: History, cut: Cut) -> Effect | None:
+        return rewind.quick_rewind(history.transcript, cut)
+
+    def staged_rewind(
+        self, history: History, cut: Cut, *, stage: Path, archive: Path, verb: str, work: Work
+    ) -> Effect:
+        return rewind.staged_rewind(
+            history.transcript, cut, stage=stage, archive=archive, verb=verb, work=work
+        )
+
+    def quick_undo(self, history: History, done: Effect, leaf_before: str | None) -> Effect | None:
+        return rewind.quick_undo(history.transcript, done, leaf_before)
+
+    def staged_undo(
+        self,
+        history: History,
+        done: Effect,
+        *,
+        leaf_before: str | None,
+        turns_before: int,
+        stage: Path,
+        archive: Path,
+        work: Work,
+    ) -> Effect:
+        assert isinstance(done, Swap)
+        return rewind.staged_undo(
+            history.transcript,
+            done,
+            leaf_before=leaf_before,
+            turns_before=turns_before,
+            stage=stage,
+            archive=archive,
+            work=work,
+        )
+
+    def empty(self, native_id: str, cwd: str | None) -> History:
+        """A session that exists only by its id: forked with no turn, not started yet."""
+        folder = self.store.folder_for(cwd or os.getcwd())
+        transcript = Transcript(folder / f"{native_id}.jsonl")
+        transcript.identity = Identity(0, 0, 0, 0)
+        transcript.cwd = transcript.last_cwd = cwd
+        return History(transcript, native_id, self.live())
+
+
+def _encoded(summary: Summary) -> bytes:
+    return orjson.dumps(asdict(summary))
+
+
+def _without_file(stage: Stage) -> Stage:
+    return Stage(stage.folder, None)
+
+
+@define(frozen=True)
+class History:
+    """See `base.History`: a view of a transcript and who has it open."""
+
+    transcript: Transcript
+    native_id: str
+    live_sessions: dict[str, Live]
+
+    @property
+    def live(self) -> bool:
+        return self.native_id in self.live_sessions
+
+    @property
+    def turn_count(self) -> int:
+        return self.transcript.turn_count
+
+    @property
+    def leaf_id(self) -> str | None:
+        return self.transcript.leaf_id
+
+    @property
+    def summary(self) -> Summary:
+        t = self.transcript
+        indexed = t.identity is not None
+        title = t.custom_title or t.ai_title or t.summary or t.first_prompt
+        origin = t.forked_from
+        updated = t.updated_at or (_mtime(t.path) if t.kinds else None)
+        return Summary(
+            native_id=self.native_id,
+            path=str(t.path),
+            kind=_kind(self.native_id, t),
+            title=None if title is None else records.preview(title),
+            cwd=t.cwd,
+            last_cwd=t.last_cwd,
+            created_at=t.created_at,
+            updated_at=updated,
+            first_prompt=t.first_prompt,
+            turn_count=t.turn_count if indexed else None,
+            branch_count=len(self._branch_leaves()) if indexed else None,
+            revision=t.revision if indexed else None,
+            finding_count=t.torn_lines + len(t.gaps) if indexed else None,
+            damaged=indexed and bool(t.torn_lines or t.gaps),
+            forked_from=origin.session if origin else None,
+            forked_at=origin.turn_id if origin else None,
+            forked_turn=origin.turn_number if origin and indexed else None,
+            parent_id=_parent(self.native_id, t),
+        )
+
+    def _branch_leaves(self) -> list[int]:
+        """Prompt lines of the last turn of each branch, the active one's first (-1: no turn)."""
+        t = self.transcript
+        active = t.chain[t.turn_starts[-1]] if t.turn_starts else -1
+        return [active, *(leaf for leaf in t.tree.leaves if leaf != active)]
+
+    def gaps(self) -> list[Gap]:
+        t = self.transcript
+        gaps = []
+        for line, missing in sorted(t.gaps.items()):
+            prompt = next((at for at in t.tree.prompts if at >= line), None)
+            before = t.uuid_at(prompt) if prompt is not None else None
+            gaps.append(Gap(before, missing.missing, t.line_number(line)))
+        return gaps
+
+    def damaged_at(self, line: int) -> SessionDamaged:
+        t = self.transcript
+        number = t.line_number(line)
+        missing = t.gaps[line].missing
+        finding = Finding(
+            code="missing_parent",
+            severity="error",
+            line=number,
+            byte_offset=t.offsets[line],
+            turn_id=None,
+            message=f"Line {number} follows record {missing}, which is not in the file.",
+            repair="bridge",
+        )
+        return SessionDamaged(
+            f"The kept turns cross a gap: {finding.message} A person may have rewound there. "
+            "With bridge_gaps the fork joins both sides.",
+            findings=[finding],
+        )
+
+    # Turns
+
+    def turn_id(self, number: int) -> str:
+        t = self.transcript
+        return t.uuid_at(t.chain[t.turn_starts[number - 1]]) or ""
+
+    def turns(self, numbers: Sequence[int]) -> list[Turn]:
+        out: dict[int, Turn] = {}
+        for number in sorted(numbers):
+            before = out.get(number - 1)
+            parent = before.turn_id if before else self.turn_id(number - 1) if number > 1 else None
+            out[number] = self._turn(turns.active_place(self.transcript, number, parent))
+        return [out[number] for number in numbers]
+
+    def _turn(self, place: turns.Place) -> Turn:
+        last = place.branch == "active" and place.number == self.turn_count
+        return turns.turn_at(self.transcript, place, live=self.live and last)
+
+    def branches(self) -> list[Branch]:
+        t = self.transcript
+        active = {t.chain[at] for at in t.turn_starts}
+        out = []
+        for prompt in self._branch_leaves():
+            is_active = prompt in active or prompt < 0
+            path = t.tree.path(prompt) if prompt >= 0 else []
+            leaf = t.leaf if is_active else t.spoken(t.tree.end_of(prompt))
+            shared = [line for line in path if line in active] if not is_active else []
+            out.append(
+                Branch(
+                    leaf_id=(t.uuid_at(leaf) if leaf >= 0 else None) or "",
+                    active=is_active,
+                    turn_count=len(path),
+                    last_prompt=self._prompt_at(prompt),
+                    updated_at=self._time_at(leaf),
+                    forked_at_turn_id=t.uuid_at(shared[-1]) if shared else None,
+                )
+            )
+        return out
+
+    def _prompt_at(self, line: int) -> str | None:
+        for _, record in self.transcript.read([line] if line >= 0 else []):
+            return records.preview(records.prompt_text(record) or "")
+        return None
+
+    def _time_at(self, line: int) -> str | None:
+        for _, record in self.transcript.read([line] if line >= 0 else []):
+            return records.time_of(record)
+        return None
+
+    def branch_turns(self, branch: str) -> list[tuple[int, int]]:
+        """(prompt line, prompt line of the branch's last turn) of each turn, oldest first."""
+        t = self.transcript
+        leaves = self._branch_leaves()
+        if branch == "all":
+            owner: dict[int, int] = {}
+            for leaf in leaves:
+                for prompt in t.tree.path(leaf) if leaf >= 0 else ():
+                    owner.setdefault(prompt, leaf)
+            return sorted(owner.items())
+        leaf_line = t.find(branch)
+        wanted = t.spoken(leaf_line) if leaf_line is not None else -1
+        for leaf in leaves:
+            end = t.leaf if leaf == leaves[0] else t.spoken(t.tree.end_of(leaf))
+            if end == wanted >= 0:
+                return [(prompt, leaf) for prompt in t.tree.path(leaf)]
+        raise InvalidParams(
+            f"branch: no branch ends at {branch}; list_branches names them.", field="branch"
+        )
+
+    def turns_of(self, handles: Sequence[tuple[int, int]]) -> list[Turn]:
+        t = self.transcript
+        names: dict[int, str] = {}
+        out = []
+        for prompt, leaf in handles:
+            number = active_number(t, prompt)
+            parent_line = t.tree.parent(prompt)
+            parent = t.uuid_at(parent_line) if parent_line >= 0 else None
+            if number is not None:
+                out.append(self._turn(turns.active_place(t, number, parent)))
+                continue
+            if leaf not in names:
+                names[leaf] = t.uuid_at(t.spoken(t.tree.end_of(leaf))) or ""
+            path = t.path_to(t.spoken(t.tree.end_of(prompt)), trailing=True)
+            lines = path[path.index(prompt) :] if prompt in path else path[-1:]
+            depth = len(t.tree.path(prompt))
+            out.append(self._turn(turns.Place(lines, depth, names[leaf], parent, False)))
+        return out
+
+    def items(
+        self, turn_id: str, max_bytes: int, cursor: str | None
+    ) -> tuple[Turn, list[Item], str | None]:
+        t = self.transcript
+        prompt = find_turn(t, turn_id)
+        leaf = next((leaf for at, leaf in self.branch_turns("all") if at == prompt), prompt)
+        turn = self.turns_of([(prompt, leaf)])[0]
+        number = active_number(t, prompt)
+        if number is not None:
+            lines = t.turn_lines(number)
+        else:
+            path = t.path_to(t.spoken(t.tree.end_of(prompt)), trailing=True)
+            lines = path[path.index(prompt) :]
+        start = _place_of(cursor)
+        items, after = turns.items_from(t, [*lines, *t.side_results(lines)], start, max_bytes)
+        return turn, items, None if after is None else _cursor_of(after)
+
+    # Cuts
+
+    def cut(self, boundary: Boundary) -> Cut:
+        return cut_at(self.transcript, boundary, open_turn=self._last_turn_is_open())
+
+    def _last_turn_is_open(self) -> bool:
+        count = self.turn_count
+        return bool(self.live and count and self.turns([count])[0].status == "in_progress")
+
+    def dropped_numbers(self, cut: Cut) -> range:
+        if cut.abandoned:
+            return range(0)
+        return range(cut.kept + 1, self.turn_count + 1)
+
+    def dropped_prompt(self, cut: Cut) -> str | None:
+        return dropped_prompt(self.transcript, cut)
+
+
+def _kind(native_id: str, transcript: Transcript) -> str:
+    if native_id.startswith("agent-") or transcript.first.get("isSidechain"):
+        return "subagent"
+    # `sdk-cli` is a person's `claude -p`.
+    return "sdk" if transcript.entrypoint in ("sdk-py", "sdk-ts") else "main"
+
+
+def _parent(native_id: str, transcript: Transcript) -> str | None:
+    """A subagent's records carry the session id of its parent."""
+    session = transcript.first.get("sessionId")
+    is_subagent = _kind(native_id, transcript) == "subagent"
+    return session if is_subagent and isinstance(session, str) else None
+
+
+def _mtime(path: Path) -> str | None:
+    try:
+        return osfile.utc(path.stat().st_mtime)
+    except OSError:
+        return None
+
+
+def _place_of(cursor: str | None) -> turns.ItemPlace:
+    if cursor is None:
+        return turns.ItemPlace()
+    try:
+        index, block, offset = (int(part) for part in cursor.split("."))
+    except ValueError:
+        raise InvalidParams("cursor: not a cursor of read_turn", field="cursor") from None
+    return turns.ItemPlace(index, block, offset)
+
+
+def _cursor_of(place: turns.ItemPlace) -> str:
+    return f"{place.index}.{place.block}.{place.offset}"

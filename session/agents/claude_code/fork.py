@@ -1,0 +1,243 @@
+"""A fork: a transcript of its own, holding the kept turns, that the agent resumes.
+
+Message ids stay (the agent's own forks keep them).  The child gets a title, the lineage as a
+member of its title record, and a pointer to its leaf; large tool results, subagents and file
+backups that kept turns reach are copied beside it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import orjson
+from attrs import define
+
+from session import osfile
+from session.agents.base import Built
+from session.agents.claude_code import splice
+from session.agents.claude_code.cut import Cut, Selection
+from session.agents.claude_code.records import KIND, PROMPT, SNAPSHOT
+from session.agents.claude_code.splice import Editor
+from session.agents.claude_code.store import ClaudeStore
+from session.agents.claude_code.transcript import Transcript, identity_of
+from session.errors import SessionDamaged, StorageError
+from session.faults import fault
+from session.model import Warn
+from session.staging import PREFIX, Companion, Stage
+from session.work import Work
+
+
+@define(frozen=True)
+class NativePlan:
+    """What a fork will hold: the cut, its lines, and how the child is called."""
+
+    source_id: str
+    child_id: str
+    cut: Cut
+    selection: Selection
+    title: str
+    cwd: str | None
+    stage: Stage
+
+
+def place(store: ClaudeStore, transcript: Transcript, child_id: str, cwd: str | None) -> Stage:
+    """Where the child will be.  `cwd` None keeps it in the source's project folder."""
+    folder = store.folder_for(cwd) if cwd else transcript.path.parent
+    stage_folder = folder / f"{PREFIX}{child_id}"
+    companions = (
+        Companion(stage_folder / "companion", folder / child_id),
+        Companion(store.file_history / f"{PREFIX}{child_id}", store.file_history / child_id),
+    )
+    return Stage(stage_folder, folder / f"{child_id}.jsonl", companions)
+
+
+def build(store: ClaudeStore, transcript: Transcript, plan: NativePlan, work: Work) -> Built:
+    """Build and validate the child in its stage.
+
+    Raises StorageError when there is no room or the source changed, SessionDamaged when the
+    result is not what was asked for, OSError, Cancelled; the caller removes the stage.
+    """
+    stage = plan.stage
+    if stage.destination is None:
+        return Built(0, 0, [])
+    _require_room(stage, plan.selection.size)
+    stage.create()
+    editor = Editor(
+        plan.source_id,
+        plan.child_id,
+        cwd=plan.cwd,
+        entrypoint="cli" if transcript.entrypoints - {"cli"} else None,
+        old_results=_results_folder(transcript),
+        new_results=str(stage.destination.with_suffix("") / "tool-results"),
+    )
+    size = osfile.write_durably(stage.file, _lines(transcript, plan, editor, work))
+    fault("fork.copied")
+    warnings = _copy_companions(store, transcript, plan, editor)
+    stage.make_durable()
+    _validate(transcript, plan, work)
+    fault("fork.validated")
+    _require_same_source(transcript)
+    return Built(len(plan.selection.lines) + 2, size, warnings)
+
+
+def _require_room(stage: Stage, size: int) -> None:
+    place = next(p for p in (stage.folder, *stage.folder.parents) if p.exists())
+    free = osfile.free_bytes(place)
+    if free < size + (1 << 16):
+        raise StorageError(
+            f"The fork needs {size:,} bytes in {place}, and {free:,} are free.",
+            path=str(place),
+            errno=28,
+        )
+
+
+def _results_folder(transcript: Transcript) -> str | None:
+    folder = transcript.path.with_suffix("") / "tool-results"
+    return str(folder) if folder.is_dir() else None
+
+
+def _lines(transcript: Transcript, plan: NativePlan, editor: Editor, work: Work) -> Iterator[bytes]:
+    yield from splice.spliced(
+        transcript, plan.selection.lines, editor, work, _bridges(transcript, plan)
+    )
+    leaf = transcript.uuid_at(plan.cut.leaf)
+    origin = {
+        "sessionId": plan.source_id,
+        "messageUuid": last_kept_turn(transcript, plan.cut),
+        "turnNumber": plan.cut.kept,
+    }
+    yield _record(
+        {
+            "type": "custom-title",
+            "customTitle": plan.title,
+            "sessionId": plan.child_id,
+            "forkedFrom": origin,
+        }
+    )
+    yield _record({"type": "last-prompt", "leafUuid": leaf, "sessionId": plan.child_id})
+
+
+def _record(fields: dict[str, object]) -> bytes:
+    return orjson.dumps(fields) + b"\n"
+
+
+def last_kept_turn(transcript: Transcript, cut: Cut) -> str | None:
+    for line in reversed(cut.lines):
+        if transcript.kinds[line] & KIND == PROMPT:
+            return transcript.uuid_at(line)
+    return None
+
+
+def _bridges(transcript: Transcript, plan: NativePlan) -> dict[int, bytes]:
+    """New parents for lines after a gap that the caller chose to bridge."""
+    if plan.selection.gap is None:
+        return {}
+    bridges = {}
+    for line in plan.cut.lines:
+        if line in transcript.gaps and transcript.parents[line] >= 0:
+            parent = transcript.uuid_at(transcript.parents[line])
+            bridges[line] = orjson.dumps(parent)
+    return bridges
+
+
+def _copy_companions(
+    store: ClaudeStore, transcript: Transcript, plan: NativePlan, editor: Editor
+) -> list[Warn]:
+    warnings: list[Warn] = []
+    source = transcript.path.with_suffix("")
+    own, backups = plan.stage.companions
+    for name in sorted(editor.results):
+        _copy(source / "tool-results" / name, own.staged / "tool-results" / name, warnings)
+    kept = set(plan.selection.lines)
+    if (source / "subagents").is_dir():
+        for meta in sorted((source / "subagents").glob("agent-*.meta.json")):
+            call = _call_of(meta)
+            if call is None or transcript.agent_calls.get(call) not in kept:
+                continue
+            agent = meta.with_name(meta.name.removesuffix(".meta.json") + ".jsonl")
+            target = own.staged / "subagents"
+            target.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _copy(meta, target / meta.name, warnings)
+            if agent.is_file():
+                osfile.write_durably(target / agent.name, splice.copy_subagent(agent, editor))
+    for name in sorted(_backup_names(transcript, plan)):
+        _copy(store.file_history / plan.source_id / name, backups.staged / name, warnings)
+    return warnings
+
+
+def _copy(source: Path, target: Path, warnings: list[Warn]) -> None:
+    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        shutil.copyfile(source, target)
+    except FileNotFoundError:
+        warnings.append(
+            Warn("companion_missing", f"{source} is gone; the fork refers to it without having it.")
+        )
+        return
+    os.chmod(target, 0o600)
+
+
+def _call_of(meta: Path) -> str | None:
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        call = orjson.loads(meta.read_bytes()).get("toolUseId")
+        return call if isinstance(call, str) else None
+    return None
+
+
+def _backup_names(transcript: Transcript, plan: NativePlan) -> set[str]:
+    """Names of file backups that kept snapshots refer to."""
+    snapshots = [line for line in plan.selection.lines if transcript.kinds[line] & KIND == SNAPSHOT]
+    names: set[str] = set()
+    source = transcript.path.parent.parent.parent / "file-history" / plan.source_id
+    if not snapshots or not source.is_dir():
+        return names
+    for _, record in transcript.read(snapshots):
+        snapshot = record.get("snapshot")
+        backups = snapshot.get("trackedFileBackups") if isinstance(snapshot, dict) else None
+        for backup in backups.values() if isinstance(backups, dict) else ():
+            name = backup.get("backupFileName") if isinstance(backup, dict) else None
+            if isinstance(name, str) and name and os.sep not in name:
+                names.add(name)
+    return names
+
+
+def _validate(transcript: Transcript, plan: NativePlan, work: Work) -> None:
+    """Read the child as any session is read and compare it with what was asked for."""
+    child = Transcript(plan.stage.file)
+    child.refresh(work)
+    kinds, ids = transcript.kinds, transcript.ids
+    prompts = [ids[line] for line in plan.cut.lines if kinds[line] & KIND == PROMPT]
+    found = [child.ids[child.chain[at]] for at in child.turn_starts]
+    problems = []
+    if found != prompts:
+        problems.append(f"it has {len(found)} turns instead of {len(prompts)}, or other ones")
+    if child.leaf < 0 or child.ids[child.leaf] != ids[plan.cut.leaf]:
+        problems.append("it would be resumed at another record")
+    if len(child.kinds) != len(plan.selection.lines) + 2 or child.torn_lines:
+        problems.append("it does not have the records that were copied")
+    if any(child.parents[line] >= 0 for line in child.gaps):
+        problems.append("its chain of records has a gap")
+    strays = set(child.orphan_results) - set(transcript.orphan_results)
+    if strays:
+        problems.append(f"tool results without their calls: {', '.join(sorted(strays)[:3])}")
+    if problems:
+        raise SessionDamaged(
+            f"The fork was not made: {'; '.join(problems)}. The source is untouched.",
+            findings=[],
+        )
+
+
+def _require_same_source(transcript: Transcript) -> None:
+    """The source may have grown; it must not have been replaced or rewritten meanwhile."""
+    with osfile.opened(transcript.path, os.O_RDONLY) as fd:
+        now = identity_of(os.fstat(fd))
+        if not transcript.continues_in(fd, now):
+            raise StorageError(
+                f"{transcript.path} was rewritten while it was copied. Try again.",
+                path=str(transcript.path),
+                errno=None,
+            )

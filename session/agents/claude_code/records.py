@@ -1,0 +1,216 @@
+"""What one record of a transcript is.
+
+Messages (`user`, `assistant`, `attachment`, `system`) form the conversation's tree through
+`uuid` and `parentUuid`; other records carry settings, titles and pointers.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import orjson
+
+Record = dict[str, Any]
+
+# Kinds of lines, the low half of a byte.
+OTHER = 0  # not part of the tree
+PROMPT = 1  # opens a turn
+RESULT = 2  # a user record that carries tool results
+NOTE = 3  # any other user record: injected context, echoes, summaries
+ASSISTANT = 4
+SYNTHETIC = 5  # an assistant record that the program itself made up
+ATTACHMENT = 6
+SYSTEM = 7
+COMPACT = 8  # a compaction boundary
+PASSAGE = 9  # a record with a place in the tree that the program passes through
+SNAPSHOT = 10  # file-history-snapshot
+TORN = 11  # not JSON
+POINTER = 12  # last-prompt
+
+KIND = 15
+# Flags, the high half.
+SIDECHAIN = 16
+DUPLICATE = 32  # repeats the id of an earlier record, which wins
+GAP = 64  # the parent is missing; a neighbour stands in for it
+LOCAL = 128  # belongs to this one session or moment: never copied into a fork
+
+SPOKEN = frozenset((PROMPT, RESULT, NOTE, ASSISTANT, SYNTHETIC))
+TREE = SPOKEN | {ATTACHMENT, SYSTEM, COMPACT, PASSAGE}
+
+# Records without a place in the tree that say who this session is, what it is being asked
+# right now, or which front end it is connected to.
+_LOCAL_TYPES = frozenset(
+    (
+        "last-prompt",
+        "queue-operation",
+        "custom-title",
+        "agent-name",
+        "bridge-session",
+        "summary",
+        "attribution-snapshot",
+    )
+)
+
+# A user record whose text starts with one of these was written by the program: echoes of
+# local commands, shell output, notifications, reminders, hook output, editor context.
+_INJECTED = re.compile(
+    r"\s*(?:<(?:command-name|local-command-[a-z-]+|system-reminder|task-notification|"
+    r"user-prompt-submit-hook|session-start-hook|bash-input|bash-stdout|bash-stderr|"
+    r"user-memory-input|teammate-message|cross-session-message|ide_[a-z_]+|new-diagnostics)"
+    r"[>\s]|\[Request interrupted by user)"
+)
+# A custom command's record names its message first; a local command's echo its name.
+_COMMAND = re.compile(
+    r"\s*<command-message>.*?</command-message>\s*<command-name>(?P<name>.*?)</command-name>"
+    r"(?:\s*<command-args>(?P<args>.*?)</command-args>)?",
+    re.DOTALL,
+)
+_INJECTED_ORIGINS = frozenset(
+    ("task-notification", "auto-continuation", "stophook", "coordinator", "peer", "channel")
+)
+
+INTERRUPTED = "[Request interrupted by user"
+
+
+def parse(line: bytes | memoryview) -> Record | None:
+    """A line as a record, None when it is not one JSON object.
+
+    The program writes lone surrogates as escapes and tools write bytes that are not UTF-8;
+    orjson refuses both, the standard library's parser takes them.
+    """
+    try:
+        value = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        text = bytes(line).strip(b"\x00 \t\r\n\xef\xbb\xbf").decode("utf-8", "replace")
+        try:
+            value = json.loads(text)
+        except (ValueError, RecursionError):
+            return None
+    return value if isinstance(value, dict) else None
+
+
+def content_blocks(record: Record) -> list[Record]:
+    """A message's content as blocks; a string is one text block, anything odd is left out."""
+    message = record.get("message")
+    content = message.get("content") if isinstance(message, dict) else None
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}]
+    if isinstance(content, list):
+        return [block for block in content if isinstance(block, dict)]
+    return []
+
+
+def kind_of(record: Record) -> int:
+    """Kind and flags of a record."""
+    type_ = record.get("type")
+    if not isinstance(record.get("uuid"), str):
+        if type_ == "file-history-snapshot":
+            return SNAPSHOT
+        if type_ == "last-prompt":
+            return POINTER | LOCAL
+        return OTHER | LOCAL if type_ in _LOCAL_TYPES else OTHER
+    side = SIDECHAIN if record.get("isSidechain") is True else 0
+    if type_ == "user":
+        return _user_kind(record) | side
+    if type_ == "assistant":
+        message = record.get("message")
+        model = message.get("model") if isinstance(message, dict) else None
+        return (SYNTHETIC if model == "<synthetic>" else ASSISTANT) | side
+    if type_ == "attachment":
+        return ATTACHMENT | side
+    if type_ == "system":
+        return (COMPACT if record.get("subtype") == "compact_boundary" else SYSTEM) | side
+    return PASSAGE | side
+
+
+def _user_kind(record: Record) -> int:
+    blocks = content_blocks(record)
+    if any(block.get("type") == "tool_result" for block in blocks):
+        return RESULT
+    if record.get("isMeta") or record.get("isCompactSummary"):
+        return NOTE
+    origin = record.get("origin")
+    if isinstance(origin, dict) and origin.get("kind") in _INJECTED_ORIGINS:
+        return NOTE
+    return PROMPT if prompt_text(record) is not None else NOTE
+
+
+def prompt_text(record: Record) -> str | None:
+    """What a person wrote in a user record; None when the program wrote all of it."""
+    parts: list[str] = []
+    for block in content_blocks(record):
+        if block.get("type") == "text":
+            text = block.get("text")
+            if isinstance(text, str) and not _INJECTED.match(text):
+                command = _COMMAND.match(text)
+                parts.append(_command_line(command) if command else text)
+        elif block.get("type") in ("image", "document"):
+            parts.append(f"[{block['type']}]")
+    return "\n".join(parts) if parts else None
+
+
+def _command_line(command: re.Match[str]) -> str:
+    name, arguments = command["name"].strip(), (command["args"] or "").strip()
+    return f"/{name.lstrip('/')} {arguments}".rstrip()
+
+
+def block_text(block: Record) -> str:
+    """The text of a content block of any type, as a person would read it."""
+    type_ = block.get("type")
+    if type_ == "thinking":
+        return _text(block.get("thinking"))
+    if type_ in ("tool_use", "server_tool_use"):
+        return _json(block.get("input"))
+    if type_ in ("image", "document"):
+        return f"[{type_}]"
+    if "text" in block:
+        return _text(block["text"])
+    if "content" in block:
+        content = block["content"]
+        if isinstance(content, list):
+            return "\n".join(block_text(part) for part in content if isinstance(part, dict))
+        return _text(content)
+    return _json({k: v for k, v in block.items() if k != "type"})
+
+
+def _text(value: Any) -> str:
+    return clean(value) if isinstance(value, str) else "" if value is None else _json(value)
+
+
+def _json(value: Any) -> str:
+    try:
+        return orjson.dumps(value).decode()
+    except (TypeError, orjson.JSONEncodeError):
+        return clean(json.dumps(value, ensure_ascii=False, default=str))
+
+
+def clean(text: str) -> str:
+    """Text that any JSON encoder takes: lone surrogates become U+FFFD."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+def preview(text: str, limit: int = 200) -> str:
+    """At most `limit` characters on one line."""
+    head = clean(text[: limit * 20])
+    line = " ".join(head.split())
+    return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+_TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d+)?Z")
+
+
+def time_of(record: Record) -> str | None:
+    """A record's timestamp with milliseconds; None when it has none that can be read."""
+    stamp = record.get("timestamp")
+    if not isinstance(stamp, str):
+        return None
+    if len(stamp) == 24 and stamp[19] == "." and stamp[23] == "Z":
+        return stamp
+    match = _TIME.fullmatch(stamp)
+    return f"{match[1]}{(match[2] or '.000')[:4].ljust(4, '0')}Z" if match else None

@@ -1,0 +1,228 @@
+"""Lines of a transcript as bytes for another session: only what must differ is changed.
+
+An edit is made at a top-level member, never by searching for a value: the old id may stand in
+a prompt, in a tool's output or in a path.  Most lines end with the same few flat members, so
+once one line has been edited exactly, its ending is known and every line that ends with the
+same bytes is edited by replacing that ending: it closes the line's one object, so its members
+are top-level there too.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterator
+from pathlib import Path
+
+from attrs import define, field
+
+from session.agents import spans
+from session.agents.claude_code.transcript import Transcript
+from session.work import Work
+
+_BLOCK = 1 << 20
+_ENDINGS = 12
+_FLAT = re.compile(
+    rb'"[^"\\]*"\s*:\s*(?:"(?:[^"\\]|\\.)*"|[-+.\w]+)'
+    rb'(?:\s*,\s*"[^"\\]*"\s*:\s*(?:"(?:[^"\\]|\\.)*"|[-+.\w]+))*\s*\}\r?\n'
+)
+
+
+def encoded(text: str) -> bytes:
+    """A JSON string as the agent writes it: characters beyond ASCII stay themselves."""
+    return json.dumps(text, ensure_ascii=False).encode("utf-8", "surrogatepass")
+
+
+@define
+class Editor:
+    """Turns lines of `old_id` into lines of `new_id`.
+
+    `cwd` moves the session to another directory; `entrypoint` replaces the front end that
+    records name; `old_results` and `new_results` are the folders of large tool results, whose
+    names are collected in `results` as lines mention them.
+    """
+
+    old_id: str
+    new_id: str
+    cwd: str | None = None
+    entrypoint: str | None = None
+    old_results: str | None = None
+    new_results: str | None = None
+    results: set[str] = field(factory=set)
+    _endings: list[tuple[bytes, bytes]] = field(factory=list)
+    _leftover: re.Pattern[bytes] | None = field(init=False, default=None)
+    _results_text: re.Pattern[bytes] | None = field(init=False)
+    _results_path: re.Pattern[bytes] | None = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        left: list[bytes] = []
+        for key, value in (("cwd", self.cwd), ("entrypoint", self.entrypoint)):
+            if value is not None:
+                left.append(rb'"%s"\s*:\s*(?!%s)"' % (key.encode(), re.escape(encoded(value))))
+        self._results_text = self._results_path = None
+        if self.old_results is not None:
+            folder = re.escape(encoded(self.old_results)[1:-1])
+            name = rb'(?P<name>[^"\\/\s]+)'
+            self._results_text = re.compile(
+                rb'"<persisted-output>[^"]*?saved to: (?P<folder>%s)/%s' % (folder, name)
+            )
+            self._results_path = re.compile(
+                rb'"persistedOutputPath"\s*:\s*"(?P<folder>%s)/%s"' % (folder, name)
+            )
+            left.append(folder)
+        if left:
+            self._leftover = re.compile(b"|".join([re.escape(encoded(self.old_id)), *left]))
+
+    def edit_block(self, data: bytes) -> bytes:
+        """Edit whole lines."""
+        for old, new in self._endings:
+            data = data.replace(old, new)
+        parts: list[bytes] = []
+        done = 0
+        while (at := self._next_leftover(data, done)) >= 0:
+            start = data.rfind(b"\n", done, at) + 1 or done
+            end = data.find(b"\n", at) + 1 or len(data)
+            known = len(self._endings)
+            parts += [data[done:start], self.edit_line(data[start:end])]
+            done = end
+            if len(self._endings) > known:
+                # An ending was learnt: the rest of the block takes the short way.
+                data, done = data[end:].replace(*self._endings[-1]), 0
+        return b"".join([*parts, data[done:]]) if parts else data
+
+    def _next_leftover(self, data: bytes, begin: int) -> int:
+        if self._leftover is None:
+            return data.find(encoded(self.old_id), begin)
+        match = self._leftover.search(data, begin)
+        return match.start() if match else -1
+
+    def edit_line(self, line: bytes) -> bytes:
+        """Edit one line by its top-level members; a line that is no object stays as it is."""
+        edits: list[tuple[int, int, bytes]] = []
+        try:
+            found = list(spans.members(line))
+        except spans.NotAnObject:
+            return line
+        for member in found:
+            edits += self._edits_of(line, member)
+        if not edits:
+            return line
+        self._learn(line, edits, found)
+        return spans.replace(line, edits)
+
+    def _edits_of(self, line: bytes, member: spans.Member) -> list[tuple[int, int, bytes]]:
+        value = line[member.value : member.end]
+        new: str | None = None
+        if member.key == b"sessionId":
+            new = self.new_id
+        elif member.key == b"cwd":
+            new = self.cwd
+        elif member.key == b"entrypoint":
+            new = self.entrypoint
+        elif member.key == b"message":
+            return self._moved_results(self._results_text, line, member)
+        elif member.key == b"toolUseResult":
+            return self._moved_results(self._results_path, line, member)
+        if new is None or value[:1] != b'"' or value == encoded(new):
+            return []
+        return [(member.value, member.end, encoded(new))]
+
+    def _moved_results(
+        self, pattern: re.Pattern[bytes] | None, line: bytes, member: spans.Member
+    ) -> list[tuple[int, int, bytes]]:
+        if pattern is None or self.new_results is None:
+            return []
+        edits = []
+        for match in pattern.finditer(line, member.value, member.end):
+            self.results.add(match["name"].decode("utf-8", "surrogateescape"))
+            edits.append((*match.span("folder"), encoded(self.new_results)[1:-1]))
+        return edits
+
+    def _learn(
+        self, line: bytes, edits: list[tuple[int, int, bytes]], found: list[spans.Member]
+    ) -> None:
+        first = min(edits)[0]
+        start = max(m.start for m in found if m.start <= first)
+        comma = line.rfind(b",", 0, start)
+        if comma < 0 or line[comma + 1 : start].strip() or not _FLAT.fullmatch(line, start):
+            return
+        moved = [(s - comma, e - comma, new) for s, e, new in edits]
+        ending = line[comma:]
+        self._endings = [pair for pair in self._endings if pair[0] != ending]
+        self._endings = [*self._endings[1 - _ENDINGS :], (ending, spans.replace(ending, moved))]
+
+
+def spliced(
+    transcript: Transcript,
+    lines: array[int],
+    editor: Editor | None,
+    work: Work,
+    reparent: dict[int, bytes] | None = None,
+) -> Iterator[bytes]:
+    """The bytes of `lines` in file order, edited; `reparent` gives lines a new parentUuid."""
+    total = sum_of(transcript, lines)
+    done = 0
+    fd = os.open(transcript.path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        for block in _blocks(transcript, lines, set(reparent or ())):
+            start, end = block[0][0], block[-1][1]
+            data = os.pread(fd, end - start, start)
+            if len(data) != end - start:
+                raise EOFError(f"{transcript.path} became shorter while it was read")
+            if len(block) > 1:
+                data = b"".join([data[b - start : e - start] for b, e in block])
+            if reparent and (line := bisect_left(transcript.offsets, start)) in reparent:
+                data = _with_parent(data, reparent[line])
+            if not data.endswith(b"\n"):
+                data += b"\n"
+            yield editor.edit_block(data) if editor else data
+            done += len(data)
+            work.checkpoint(done, total, "Copying the session")
+    finally:
+        os.close(fd)
+
+
+def sum_of(transcript: Transcript, lines: array[int]) -> int:
+    """Bytes that `lines` take in the file."""
+    return sum(end - start for start, end in map(transcript.span, lines))
+
+
+def _blocks(
+    transcript: Transcript, lines: array[int], alone: set[int]
+) -> Iterator[list[tuple[int, int]]]:
+    """Runs of neighbouring lines, gathered into reads of about a block.
+
+    Lines in `alone` come by themselves.
+    """
+    block: list[tuple[int, int]] = []
+    for line in lines:
+        begin, after = transcript.span(line)
+        if block and (after - block[0][0] > _BLOCK or line in alone):
+            yield block
+            block = []
+        if block and block[-1][1] == begin:
+            block[-1] = (block[-1][0], after)
+        else:
+            block.append((begin, after))
+        if line in alone:
+            yield block
+            block = []
+    if block:
+        yield block
+
+
+def _with_parent(line: bytes, parent: bytes) -> bytes:
+    for member in spans.members(line):
+        if member.key == b"parentUuid":
+            return spans.replace(line, [(member.value, member.end, parent)])
+    return line
+
+
+def copy_subagent(source: Path, editor: Editor) -> Iterator[bytes]:
+    """A subagent's file with the session it belongs to changed."""
+    with source.open("rb") as file:
+        while block := file.readlines(_BLOCK):
+            yield editor.edit_block(b"".join(block))

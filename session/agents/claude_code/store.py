@@ -1,0 +1,188 @@
+"""Where Claude Code keeps its sessions, and which of them a living program has open."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import orjson
+from attrs import define
+
+from session import osfile
+from session.model import Live, Skipped
+from session.store.native_files import Identity
+
+_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_LONGEST_SLUG = 200
+
+
+@define(frozen=True)
+class NativeFile:
+    """One transcript file as the store's folders show it.  `kind` is main or subagent."""
+
+    path: Path
+    native_id: str
+    kind: str
+    identity: Identity
+    parent_id: str | None = None
+
+
+class ClaudeStore:
+    """The folders under `$CLAUDE_CONFIG_DIR`, else `~/.claude`."""
+
+    def __init__(self, root: Path | None = None) -> None:
+        chosen = os.environ.get("CLAUDE_CONFIG_DIR")
+        self.default_root = Path("~/.claude").expanduser()
+        self.root = root or (Path(chosen).expanduser() if chosen else self.default_root)
+
+    @property
+    def projects(self) -> Path:
+        return self.root / "projects"
+
+    @property
+    def file_history(self) -> Path:
+        return self.root / "file-history"
+
+    @property
+    def env(self) -> dict[str, str]:
+        """What must be set for the agent to find this store."""
+        if self.root.absolute() == self.default_root.absolute():
+            return {}
+        return {"CLAUDE_CONFIG_DIR": str(self.root)}
+
+    def files(self, skipped: list[Skipped]) -> Iterator[NativeFile]:
+        """All transcripts; what cannot be looked at is added to `skipped`, hiding nothing else."""
+        for folder in _entries(self.projects, skipped):
+            if folder.name.startswith(".") or not folder.is_dir():
+                continue
+            for entry in _entries(Path(folder.path), skipped):
+                if entry.name.endswith(".jsonl"):
+                    yield from self._file(entry, skipped)
+                elif is_session_id(entry.name) and _is_plain_directory(entry):
+                    yield from self._subagents(Path(entry.path), entry.name, skipped)
+
+    def _file(
+        self, entry: os.DirEntry[str], skipped: list[Skipped], parent: str | None = None
+    ) -> Iterator[NativeFile]:
+        native_id = entry.name[: -len(".jsonl")]
+        kind = "subagent" if native_id.startswith("agent-") else "main"
+        if kind == "main" and not is_session_id(native_id):
+            skipped.append(Skipped(entry.path, "its name is not a session id (a UUID)"))
+            return
+        try:
+            stat = entry.stat()
+        except OSError as error:
+            skipped.append(Skipped(entry.path, error.strerror or str(error)))
+            return
+        if not entry.is_file():
+            skipped.append(Skipped(entry.path, "not a regular file"))
+        elif stat.st_size == 0:
+            skipped.append(Skipped(entry.path, "empty file"))
+        else:
+            identity = Identity(stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns)
+            yield NativeFile(Path(entry.path), native_id, kind, identity, parent)
+
+    def _subagents(self, folder: Path, parent: str, skipped: list[Skipped]) -> Iterator[NativeFile]:
+        subagents = folder / "subagents"
+        if subagents.is_dir():
+            for entry in _entries(subagents, skipped):
+                if entry.name.startswith("agent-") and entry.name.endswith(".jsonl"):
+                    yield from self._file(entry, skipped, parent)
+
+    def locate(self, native_id: str) -> Path | None:
+        """The file of a session; where two have one id the larger wins, then the newer."""
+        found: list[tuple[int, int, str]] = []
+        with contextlib.suppress(OSError):
+            for folder in os.scandir(self.projects):
+                if folder.name.startswith("."):
+                    continue
+                for path in self._candidates(Path(folder.path), native_id):
+                    with contextlib.suppress(OSError):
+                        stat = path.stat()
+                        found.append((stat.st_size, stat.st_mtime_ns, str(path)))
+        return Path(max(found)[2]) if found else None
+
+    def _candidates(self, folder: Path, native_id: str) -> Iterator[Path]:
+        yield folder / f"{native_id}.jsonl"
+        if native_id.startswith("agent-"):
+            yield from folder.glob(f"*/subagents/{native_id}.jsonl")
+
+    def live(self) -> dict[str, Live]:
+        """Sessions that a living agent has open, by native id.
+
+        The registry is `sessions/<pid>.json`; `procStart` is the pid's start time as
+        /proc/<pid>/stat gives it, so an entry left by a dead process is told from a reused pid.
+        """
+        open_now: dict[str, Live] = {}
+        with contextlib.suppress(OSError):
+            for entry in os.scandir(self.root / "sessions"):
+                if not entry.name.endswith(".json"):
+                    continue
+                with contextlib.suppress(OSError, ValueError, TypeError, AttributeError):
+                    record = orjson.loads(Path(entry.path).read_bytes())
+                    pid, native_id = int(record["pid"]), record["sessionId"]
+                    started = osfile.process_start(pid)
+                    token = record.get("procStart")
+                    if started is None or (token is not None and str(token) != started):
+                        continue
+                    at = record.get("startedAt")
+                    since = osfile.utc(at / 1000) if isinstance(at, int | float) else None
+                    open_now[native_id] = Live(pid, since)
+        return open_now
+
+    def folder_for(self, cwd: str) -> Path:
+        """The project folder in which the agent looks when it runs in `cwd`."""
+        return self.projects / slug(os.path.realpath(cwd))
+
+
+def is_session_id(text: str) -> bool:
+    """A canonical lower-case UUID; the agent refuses other names."""
+    return _ID.fullmatch(text) is not None
+
+
+def slug(path: str) -> str:
+    """The agent's folder name for a directory.
+
+    Each UTF-16 unit that is not an ASCII letter or digit becomes a hyphen; names over 200
+    units are cut there and a base-36 hash of the whole path is added.
+    """
+    units = path.encode("utf-16-le", "surrogatepass")
+    codes = [units[i] | units[i + 1] << 8 for i in range(0, len(units), 2)]
+    name = "".join(chr(c) if c < 128 and chr(c).isalnum() else "-" for c in codes)
+    if len(name) <= _LONGEST_SLUG:
+        return name
+    value = 0
+    for code in codes:
+        value = (value * 31 + code) & 0xFFFFFFFF
+    signed = value - (1 << 32) if value >= 1 << 31 else value
+    return f"{name[:_LONGEST_SLUG]}-{_base36(abs(signed))}"
+
+
+def _base36(number: int) -> str:
+    digits = ""
+    while True:
+        number, rest = divmod(number, 36)
+        digits = "0123456789abcdefghijklmnopqrstuvwxyz"[rest] + digits
+        if not number:
+            return digits
+
+
+def _entries(folder: Path, skipped: list[Skipped]) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(entries, key=lambda entry: entry.name)
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        skipped.append(Skipped(str(folder), error.strerror or str(error)))
+        return []
+
+
+def _is_plain_directory(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir(follow_symlinks=False)
+    except OSError:
+        return False

@@ -1,0 +1,230 @@
+"""Turns and their items as a client sees them, read from a transcript's lines."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable
+
+import orjson
+from attrs import define
+
+from session.agents.claude_code import records
+from session.agents.claude_code.records import (
+    ASSISTANT,
+    KIND,
+    NOTE,
+    PROMPT,
+    RESULT,
+    SYNTHETIC,
+    Record,
+)
+from session.agents.claude_code.transcript import Transcript
+from session.model import Item, Turn
+
+
+@define(frozen=True)
+class Place:
+    """Where a turn stands: `lines` of the transcript, its number, its branch."""
+
+    lines: array[int]
+    number: int
+    branch: str
+    parent: str | None
+    compacted: bool
+
+
+def active_place(transcript: Transcript, number: int, parent: str | None) -> Place:
+    return Place(
+        transcript.turn_lines(number),
+        number,
+        "active",
+        parent,
+        transcript.turn_end(number) <= transcript.compacted_at,
+    )
+
+
+def turn_at(transcript: Transcript, place: Place, *, live: bool) -> Turn:
+    """Read one turn; `live` says whether a program that may be writing it lives."""
+    lines = [*place.lines, *transcript.side_results(place.lines)]
+    read = list(transcript.read(lines))
+    opening = read[0][1]
+    prompt = records.prompt_text(opening) or ""
+    response: str | None = None
+    ended = started = records.time_of(opening)
+    calls = 0
+    files: dict[str, None] = {}
+    for line, record in read:
+        kind = transcript.kinds[line] & KIND
+        if kind in (ASSISTANT, SYNTHETIC):
+            for block in records.content_blocks(record):
+                if block.get("type") == "text" and kind == ASSISTANT:
+                    text = block.get("text")
+                    response = text if isinstance(text, str) and text.strip() else response
+                elif block.get("type") == "tool_use":
+                    calls += 1
+        elif kind == RESULT and (path := _changed_file(record)):
+            files[_relative(path, record.get("cwd") or transcript.cwd)] = None
+        if kind in (ASSISTANT, RESULT, PROMPT) and (stamp := records.time_of(record)):
+            ended = stamp if ended is None or stamp > ended else ended
+    return Turn(
+        turn_id=opening["uuid"],
+        turn_number=place.number,
+        origin_turn_id=None,
+        parent_turn_id=place.parent,
+        branch=place.branch,
+        prompt=records.preview(prompt),
+        prompt_bytes=len(records.clean(prompt).encode()),
+        response=None if response is None else records.preview(response),
+        started_at=started,
+        ended_at=ended,
+        status=_status(transcript, read[: len(place.lines)], live=live),
+        tool_calls=calls,
+        files=list(files),
+        snapshot=None,
+        compacted=place.compacted,
+    )
+
+
+def _status(transcript: Transcript, read: list[tuple[int, Record]], *, live: bool) -> str:
+    """A turn is complete when its last word is the assistant's and waits for no tool."""
+    unfinished = "in_progress" if live else "interrupted"
+    for line, record in reversed(read):
+        kind = transcript.kinds[line] & KIND
+        if kind == NOTE:
+            text = "".join(records.block_text(b) for b in records.content_blocks(record))
+            if text.startswith(records.INTERRUPTED):
+                return "interrupted"
+            continue
+        if kind in (PROMPT, RESULT):
+            return unfinished
+        if kind == ASSISTANT:
+            message = record["message"]
+            blocks = records.content_blocks(record)
+            if any(block.get("type") == "tool_use" for block in blocks):
+                return unfinished
+            if live and message.get("stop_reason") is None:
+                return "in_progress"
+            if all(block.get("type") in ("thinking", "redacted_thinking") for block in blocks):
+                return unfinished
+            return "complete"
+        if kind == SYNTHETIC:
+            return "complete"
+    return unfinished
+
+
+def _changed_file(record: Record) -> str | None:
+    """The path that a Write or Edit result names; a Read names its file one level deeper."""
+    result = record.get("toolUseResult")
+    if isinstance(result, dict) and isinstance(result.get("filePath"), str):
+        path: str = result["filePath"]
+        return path
+    return None
+
+
+def _relative(path: str, cwd: object) -> str:
+    if isinstance(cwd, str) and path.startswith(cwd.rstrip("/") + "/"):
+        return path[len(cwd.rstrip("/")) + 1 :]
+    return path
+
+
+@define(frozen=True)
+class ItemPlace:
+    """Where reading a turn's items goes on: line and block in order, characters of its text."""
+
+    index: int = 0
+    block: int = 0
+    offset: int = 0
+
+
+def items_from(
+    transcript: Transcript, lines: Iterable[int], start: ItemPlace, max_bytes: int
+) -> tuple[list[Item], ItemPlace | None]:
+    """Items of a turn from `start`, at most about `max_bytes` of text; and where to go on.
+
+    A text that does not fit is cut between characters and goes on in the next page under the
+    same item id; `bytes` is the size of the whole text.
+    """
+    items: list[Item] = []
+    room = max_bytes
+    ordered = sorted(lines)
+    for index, (line, record) in enumerate(transcript.read(ordered[start.index :]), start.index):
+        kind = transcript.kinds[line] & KIND
+        first = start.block if index == start.index else 0
+        for block, part in list(enumerate(_parts(kind, record)))[first:]:
+            offset = start.offset if (index, block) == (start.index, start.block) else 0
+            text = part.text[offset:]
+            if room <= 0 and text and items:
+                return items, ItemPlace(index, block, offset)
+            shown = _fit(text, max(room, 4))
+            room -= len(shown.encode())
+            items.append(
+                Item(
+                    item_id=f"{record['uuid']}:{block}" if part.of_many else record["uuid"],
+                    kind=part.kind,
+                    text=shown,
+                    tool=part.tool,
+                    call_id=part.call_id,
+                    bytes=len(part.text.encode()),
+                    truncated=len(shown) < len(part.text),
+                )
+            )
+            if len(shown) < len(text):
+                return items, ItemPlace(index, block, offset + len(shown))
+    return items, None
+
+
+@define(frozen=True)
+class _Part:
+    kind: str
+    text: str
+    tool: str | None = None
+    call_id: str | None = None
+    of_many: bool = False
+
+
+def _parts(kind: int, record: Record) -> list[_Part]:
+    if kind == PROMPT:
+        return [_Part("user", records.clean(records.prompt_text(record) or ""))]
+    blocks = records.content_blocks(record)
+    if not blocks:
+        return [_Part("event", _event_text(record))]
+    many = len(blocks) > 1
+    return [_block_part(kind, block, many) for block in blocks]
+
+
+def _block_part(kind: int, block: Record, many: bool) -> _Part:
+    text = records.block_text(block)
+    type_ = block.get("type")
+    if type_ in ("tool_use", "server_tool_use"):
+        return _Part("tool_call", text, _string(block, "name"), _string(block, "id"), many)
+    if isinstance(type_, str) and type_.endswith("tool_result"):
+        return _Part("tool_result", text, None, _string(block, "tool_use_id"), many)
+    if type_ in ("thinking", "redacted_thinking"):
+        return _Part("thinking", text, None, None, many)
+    if kind in (ASSISTANT, SYNTHETIC):
+        return _Part("assistant", text, None, None, many)
+    return _Part("user" if kind == RESULT else "event", text, None, None, many)
+
+
+def _event_text(record: Record) -> str:
+    shown = record.get("attachment") or record.get("content") or record.get("subtype")
+    return records.clean(shown) if isinstance(shown, str) else _compact(shown)
+
+
+def _compact(value: object) -> str:
+    try:
+        return orjson.dumps(value).decode()
+    except TypeError:
+        return records.clean(repr(value))
+
+
+def _string(block: Record, key: str) -> str | None:
+    value = block.get(key)
+    return value if isinstance(value, str) else None
+
+
+def _fit(text: str, room: int) -> str:
+    if len(text) * 4 <= room:
+        return text
+    raw = text.encode()
+    return text if len(raw) <= room else raw[:room].decode("utf-8", "ignore")

@@ -1,0 +1,331 @@
+"""Which sessions there are: the agents' files, staged children, and who descends from whom."""
+
+from __future__ import annotations
+
+import base64
+import os
+from pathlib import Path
+from typing import Any
+
+import orjson
+from attrs import define, evolve
+
+from session import ids
+from session.agents.base import Agent, History, Listing, Summary
+from session.errors import InvalidParams, SessionNotFound, StorageError, Unsupported
+from session.model import (
+    ForkedFrom,
+    Live,
+    Resume,
+    Searched,
+    Session,
+    SessionPage,
+    Skipped,
+)
+from session.store import lineage, native_files, operations
+from session.store.database import Store
+from session.store.lineage import ForkRow
+from session.store.operations import OperationRow
+from session.work import Work
+
+
+@define(frozen=True)
+class Located:
+    """A session that was asked for by id.
+
+    `path` is its file, or its staged file; None for one that exists only by its id.
+    `row` is the operation that made it, where Turntree did.
+    """
+
+    session_id: str
+    agent: Agent
+    native_id: str
+    path: Path | None
+    row: OperationRow | None
+
+    @property
+    def staged(self) -> bool:
+        return self.row is not None and self.row.state == "staged"
+
+    def open(self, work: Work) -> History:
+        """Index the file as it is now.  Blocking; raises StorageError."""
+        if self.path is None:
+            intent: dict[str, Any] = self.row.intent if self.row else {}
+            return self.agent.empty(self.native_id, intent.get("cwd"))
+        try:
+            return self.agent.open(self.path, native_id=self.native_id, work=work)
+        except OSError as error:
+            raise StorageError.from_os(error, "Reading the session", str(self.path)) from error
+
+
+@define(frozen=True)
+class Query:
+    """The filters of list_sessions."""
+
+    cwd: str | None
+    query: str | None
+    kinds: list[str]
+    forked_from: str | None
+    include_staged: bool
+
+
+class Catalog:
+    """Finds and describes sessions; see the protocol's `Session`."""
+
+    def __init__(self, store: Store, agents: dict[str, Agent]) -> None:
+        self._store = store
+        self._agents = agents
+
+    @property
+    def agents(self) -> list[Agent]:
+        return list(self._agents.values())
+
+    def agent_of(self, session_id: str, operation: str = "read") -> tuple[Agent, str]:
+        name, native_id = ids.split(session_id)
+        return self.agent(name, operation), native_id
+
+    def agent(self, name: str, operation: str) -> Agent:
+        if name not in self._agents:
+            raise Unsupported(
+                f"Sessions of {name} are not supported by this version; "
+                f"supported: {', '.join(self._agents)}.",
+                agent=name,
+                operation=operation,
+                reason="this version has no adapter for it",
+            )
+        return self._agents[name]
+
+    async def find(self, session_id: str, operation: str = "read") -> Located:
+        """Where a session is.  Raises SessionNotFound."""
+        agent, native_id = self.agent_of(session_id, operation)
+        row = await self._store.run(operations.of_child, session_id)
+        path = agent.locate(native_id)
+        if path is not None:
+            if row is not None and row.state != "done":
+                row = None
+            return Located(session_id, agent, native_id, path, row)
+        if row is not None and row.state == "staged":
+            stage = row.intent["stage"]
+            staged = Path(stage["folder"]) / "session" if stage["destination"] else None
+            return Located(session_id, agent, native_id, staged, row)
+        if row is not None and row.state == "done" and not row.intent["stage"]["destination"]:
+            return Located(session_id, agent, native_id, None, row)
+        raise SessionNotFound(f"There is no session {session_id}.", session_id=session_id)
+
+    async def describe(self, located: Located, history: History) -> Session:
+        """The `Session` of one that was opened: every count known."""
+        fork = await self._store.run(lineage.fork_of, located.session_id)
+        summary = history.summary
+        return self._session(located.agent, summary, located.agent.live(), fork, row=located.row)
+
+    def _session(
+        self,
+        agent: Agent,
+        summary: Summary,
+        live: dict[str, Live],
+        fork: ForkRow | None,
+        row: OperationRow | None = None,
+    ) -> Session:
+        staged = row is not None and row.state == "staged"
+        title, created = summary.title, summary.created_at
+        if row is not None and title is None:
+            title = row.intent.get("title")
+        if fork is not None:
+            created = fork.created_at
+        elif row is not None:
+            created = row.created_at
+        resume = agent.resume(summary)
+        if staged:
+            resume = Resume(
+                resume.command, resume.cwd, resume.env, False, "it is staged: promote it first"
+            )
+        return Session(
+            session_id=f"{agent.name}:{summary.native_id}",
+            agent=agent.name,
+            title=title,
+            cwd=summary.cwd,
+            last_cwd=summary.last_cwd,
+            created_at=created,
+            updated_at=summary.updated_at,
+            turn_count=summary.turn_count,
+            branch_count=summary.branch_count,
+            revision=summary.revision,
+            state=_state(summary, staged),
+            kind=summary.kind,
+            forked_from=_forked_from(agent, summary, fork, row),
+            live=live.get(summary.native_id),
+            resume=resume,
+            finding_count=summary.finding_count,
+        )
+
+    # Listing
+
+    async def page(
+        self, agents: list[str] | None, query: Query, limit: int, cursor: str | None, work: Work
+    ) -> tuple[SessionPage, list[str]]:
+        """A page, newest first; and the ids of sessions on it that are not indexed yet."""
+        after = _read_cursor(cursor)
+        forks = await self._store.run(lineage.all_forks)
+        skipped: list[Skipped] = []
+        searched: list[Searched] = []
+        found: list[tuple[tuple[str, str], Agent, Summary, OperationRow | None]] = []
+        for agent in self._agents.values():
+            if agents is not None and agent.name not in agents:
+                continue
+            info = agent.info()
+            searched.append(Searched(agent.name, info.store, info.available))
+            listing = await self._scan(agent, work)
+            skipped += listing.skipped
+            entries: list[tuple[Summary, OperationRow | None]] = [
+                (summary, None) for summary in listing.summaries
+            ]
+            entries += await self._unborn(agent, {s.native_id for s in listing.summaries}, query)
+            for summary, row in entries:
+                session_id = f"{agent.name}:{summary.native_id}"
+                if _matches(query, agent, summary, forks.get(session_id), row):
+                    key = (_sort_time(summary, forks.get(session_id), row), session_id)
+                    if after is None or key < after:
+                        found.append((key, agent, summary, row))
+        found.sort(key=lambda entry: entry[0], reverse=True)
+        page, rest = found[:limit], found[limit:]
+        live = {agent.name: agent.live() for agent in self._agents.values()}
+        sessions = [
+            self._session(
+                agent,
+                summary,
+                live[agent.name],
+                forks.get(f"{agent.name}:{summary.native_id}"),
+                row,
+            )
+            for _, agent, summary, row in page
+        ]
+        unindexed = [s.session_id for s in sessions if s.turn_count is None]
+        empty = not found and after is None
+        return (
+            SessionPage(
+                sessions=sessions,
+                next_cursor=_cursor(page[-1][0]) if rest else None,
+                skipped=skipped,
+                searched=searched if empty else None,
+            ),
+            unindexed,
+        )
+
+    async def _scan(self, agent: Agent, work: Work) -> Listing:
+        cached = await self._store.run(native_files.load, agent.name)
+        listing = await work.in_thread(agent.listing, cached, work)
+        if listing.changed:
+            await self._store.run(native_files.save, agent.name, listing.changed)
+        if listing.gone:
+            await self._store.run(native_files.forget, listing.gone)
+        return listing
+
+    async def _unborn(
+        self, agent: Agent, listed: set[str], query: Query
+    ) -> list[tuple[Summary, OperationRow | None]]:
+        """Children without a file in the agent's store: staged ones, and empty forks."""
+        rows = await self._store.run(operations.children_without_file)
+        out: list[tuple[Summary, OperationRow | None]] = []
+        for row in rows:
+            name, native_id = ids.split(row.new_session_id or "")
+            if name != agent.name or native_id in listed:
+                continue
+            staged = row.state == "staged"
+            if staged and not query.include_staged:
+                continue
+            located = Located(row.new_session_id or "", agent, native_id, None, row)
+            if row.intent["stage"]["destination"]:
+                located = evolve(located, path=Path(row.intent["stage"]["folder"]) / "session")
+            try:
+                out.append((located.open(Work()).summary, row))
+            except StorageError:
+                continue
+        return out
+
+    async def titles(self, agent: Agent, work: Work) -> set[str | None]:
+        """Titles of all sessions, staged ones too, so that a fork's is its own."""
+        listing = await self._scan(agent, work)
+        rows = await self._store.run(operations.children_without_file)
+        return {s.title for s in listing.summaries} | {row.intent.get("title") for row in rows}
+
+    async def remember(self, located: Located, history: History) -> None:
+        """Keep what indexing a file taught, for the next listing."""
+        agent = located.agent
+        entry = None if located.staged else agent.cache_entry(history)
+        if entry is not None:
+            await self._store.run(native_files.save, agent.name, [entry])
+
+
+def _state(summary: Summary, staged: bool) -> str:
+    if staged:
+        return "staged"
+    if summary.unreadable:
+        return "unreadable"
+    return "damaged" if summary.damaged else "ready"
+
+
+def _forked_from(
+    agent: Agent, summary: Summary, fork: ForkRow | None, row: OperationRow | None
+) -> ForkedFrom | None:
+    if fork is None and row is not None and "fork" in row.intent:
+        fork = ForkRow(**row.intent["fork"])
+    if fork is not None:
+        return ForkedFrom(fork.parent, fork.turn_id, fork.turn_number)
+    if summary.forked_from is not None:
+        parent = f"{agent.name}:{summary.forked_from}"
+        return ForkedFrom(parent, summary.forked_at, summary.forked_turn)
+    return None
+
+
+def _sort_time(summary: Summary, fork: ForkRow | None, row: OperationRow | None) -> str:
+    created = fork.created_at if fork else row.created_at if row else summary.created_at
+    return max(summary.updated_at or "", created or "")
+
+
+def _matches(
+    query: Query,
+    agent: Agent,
+    summary: Summary,
+    fork: ForkRow | None,
+    row: OperationRow | None,
+) -> bool:
+    if summary.kind not in query.kinds:
+        return False
+    if query.cwd is not None and not _within(query.cwd, summary):
+        return False
+    if query.forked_from is not None:
+        origin = _forked_from(agent, summary, fork, row)
+        if origin is None or origin.session_id != query.forked_from:
+            return False
+    if query.query:
+        wanted = query.query.casefold()
+        texts = (summary.title, summary.first_prompt, summary.cwd, summary.native_id)
+        if not any(text and wanted in text.casefold() for text in texts):
+            return False
+    return True
+
+
+def _within(cwd: str, summary: Summary) -> bool:
+    for directory in (summary.cwd, summary.last_cwd):
+        if directory is None:
+            continue
+        for path in (directory, os.path.realpath(directory)):
+            if path == cwd or path.startswith(cwd.rstrip(os.sep) + os.sep):
+                return True
+    return False
+
+
+def _cursor(key: tuple[str, str]) -> str:
+    return base64.urlsafe_b64encode(orjson.dumps(key)).decode()
+
+
+def _read_cursor(cursor: str | None) -> tuple[str, str] | None:
+    if cursor is None:
+        return None
+    try:
+        time, session_id = orjson.loads(base64.urlsafe_b64decode(cursor))
+        return str(time), str(session_id)
+    except (ValueError, TypeError):
+        raise InvalidParams(
+            "cursor: not a cursor of list_sessions; leave it out to begin again.", field="cursor"
+        ) from None

@@ -1,0 +1,249 @@
+"""The ways in which an operation changes an agent's file, each recorded before it happens.
+
+An effect is a value that can be stored as JSON, applied, and later asked whether it took
+place: so a process that died in the middle can be finished or taken back by another.  `apply`
+looks at the file again right before it writes, and refuses when it is not the file that the
+plan was made for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ClassVar
+
+from attrs import define
+
+from session import osfile
+from session.errors import StaleRevision
+from session.faults import fault
+from session.model import fields_of
+
+BEFORE, AFTER = "before", "after"
+
+
+class Effect:
+    """One of the classes below."""
+
+    name: ClassVar[str]
+
+    def apply(self, verb: str) -> None:
+        """Make the change durable; `verb` names the fault points.  Repeating it is fine."""
+        raise NotImplementedError
+
+    def state(self) -> str:
+        """`before` or `after`; what was left half done is first put back to `before`."""
+        raise NotImplementedError
+
+    def finish(self) -> None:
+        """Tidy up after an effect that took place; repeating it is fine."""
+
+    def clean(self) -> None:
+        """Remove what was staged for an effect that will not be applied."""
+
+    def to_json(self) -> dict[str, Any]:
+        return {"effect": self.name, **fields_of(self)}
+
+
+@define(frozen=True)
+class Append(Effect):
+    """`text` after the first `size` bytes of the file with this inode."""
+
+    name: ClassVar[str] = "append"
+    path: str
+    inode: int
+    size: int
+    text: str
+
+    @property
+    def end(self) -> int:
+        return self.size + len(self.text.encode())
+
+    def apply(self, verb: str) -> None:
+        with osfile.opened(Path(self.path), os.O_RDWR) as fd:
+            _require(fd, self.path, self.inode, self.size)
+            try:
+                os.lseek(fd, self.size, os.SEEK_SET)
+                osfile.write_all(fd, self.text.encode())
+                osfile.fsync_file(fd)
+            except OSError:
+                os.ftruncate(fd, self.size)
+                raise
+        fault(f"{verb}.applied")
+
+    def state(self) -> str:
+        data = self.text.encode()
+        with osfile.opened(Path(self.path), os.O_RDWR) as fd:
+            stat = os.fstat(fd)
+            if stat.st_ino != self.inode:
+                return BEFORE
+            found = os.pread(fd, len(data), self.size)
+            if found == data:
+                return AFTER
+            if found and data.startswith(found) and stat.st_size == self.size + len(found):
+                os.ftruncate(fd, self.size)
+                osfile.fsync_file(fd)
+        return BEFORE
+
+    def is_last(self) -> bool:
+        """Whether nothing was written to the file since."""
+        with osfile.opened(Path(self.path), os.O_RDONLY) as fd:
+            stat = os.fstat(fd)
+            data = self.text.encode()
+            return (stat.st_ino, stat.st_size) == (self.inode, self.end) and (
+                os.pread(fd, len(data), self.size) == data
+            )
+
+
+@define(frozen=True)
+class Truncate(Effect):
+    """Take an `Append` back: from `end` bytes to `size`."""
+
+    name: ClassVar[str] = "truncate"
+    path: str
+    inode: int
+    size: int
+    end: int
+
+    def apply(self, verb: str) -> None:
+        with osfile.opened(Path(self.path), os.O_RDWR) as fd:
+            _require(fd, self.path, self.inode, self.end)
+            os.ftruncate(fd, self.size)
+            osfile.fsync_file(fd)
+        fault(f"{verb}.applied")
+
+    def state(self) -> str:
+        stat = os.stat(self.path)
+        return AFTER if (stat.st_ino, stat.st_size) == (self.inode, self.size) else BEFORE
+
+
+@define(frozen=True)
+class Swap(Effect):
+    """Put the staged file in the place of `path`; the old one is kept as `archive`.
+
+    `spent` is an archive that the staged file is a link to: once that file is in use again,
+    the archive's name for it goes, or it would change with it.
+    """
+
+    name: ClassVar[str] = "swap"
+    path: str
+    inode: int
+    size: int
+    staged: str
+    staged_inode: int
+    staged_size: int
+    archive: str
+    spent: str | None = None
+
+    def apply(self, verb: str) -> None:
+        path, archive = Path(self.path), Path(self.archive)
+        with osfile.opened(path, os.O_RDONLY) as fd:
+            _require(fd, self.path, self.inode, self.size)
+        keep(path, archive)
+        fault(f"{verb}.archived")
+        with osfile.opened(path, os.O_RDONLY) as fd:
+            _require(fd, self.path, self.inode, self.size)
+        os.replace(self.staged, path)
+        osfile.fsync_directory(path.parent)
+        fault(f"{verb}.applied")
+        self.finish()
+
+    def state(self) -> str:
+        with contextlib.suppress(FileNotFoundError):
+            if os.stat(self.path).st_ino == self.staged_inode and not os.path.exists(self.staged):
+                return AFTER
+        return BEFORE
+
+    def finish(self) -> None:
+        self.clean()
+        if self.spent:
+            osfile.remove_tree(Path(self.spent))
+
+    def clean(self) -> None:
+        osfile.remove_tree(Path(self.staged).parent)
+
+    def is_last(self) -> bool:
+        """Whether the file is still the one that was put there."""
+        with contextlib.suppress(FileNotFoundError):
+            stat = os.stat(self.path)
+            return (stat.st_ino, stat.st_size) == (self.staged_inode, self.staged_size)
+        return False
+
+
+@define(frozen=True)
+class Move(Effect):
+    """Move files and directories, the first one first; each pair is (from, to).
+
+    The first is the session's own file: leaving, it goes first; coming back, it comes last.
+    """
+
+    name: ClassVar[str] = "move"
+    pairs: list[list[str]]
+    returning: bool
+
+    def apply(self, verb: str) -> None:
+        for source, target in reversed(self.pairs) if self.returning else self.pairs:
+            if not os.path.lexists(source):
+                continue
+            if self.returning and [source, target] == self.pairs[0]:
+                self._publish(Path(source), Path(target))
+            elif not os.path.lexists(target):
+                osfile.move_tree(Path(source), Path(target))
+            fault(f"{verb}.archived")
+        fault(f"{verb}.applied")
+
+    def _publish(self, source: Path, target: Path) -> None:
+        # Across file systems first beside the target, then one step that replaces nothing.
+        staged = target.with_name(f".turntree-{target.name}")
+        osfile.remove_tree(staged)
+        shutil.copy2(source, staged)
+        osfile.fsync_tree(staged)
+        osfile.publish(staged, target)
+        osfile.fsync_directory(target.parent)
+        os.unlink(source)
+
+    def state(self) -> str:
+        source, target = self.pairs[0]
+        gone = not os.path.lexists(source)
+        return AFTER if gone and os.path.lexists(target) else BEFORE
+
+
+def keep(path: Path, archive: Path) -> None:
+    """Keep the file's present content as `archive`, durably; an archive from before stays.
+
+    A link where the file systems are one, so that nothing is copied: the file is about to be
+    replaced by another, never written through this name again.
+    """
+    if archive.exists():
+        return
+    osfile.make_private(archive.parent)
+    partial = archive.with_name(archive.name + ".partial")
+    osfile.remove_tree(partial)
+    try:
+        os.link(path, partial)
+    except OSError:
+        shutil.copy2(path, partial)
+        osfile.fsync_tree(partial)
+    os.rename(partial, archive)
+    osfile.fsync_directory(archive.parent)
+
+
+def _require(fd: int, path: str, inode: int, size: int) -> None:
+    stat = os.fstat(fd)
+    if (stat.st_ino, stat.st_size) != (inode, size):
+        raise StaleRevision(
+            f"{path} changed in this moment; nothing was written. Look at it again and retry.",
+            expected=f"{size} bytes",
+            actual=f"{stat.st_size} bytes",
+        )
+
+
+_CLASSES: dict[str, Callable[..., Effect]] = {c.name: c for c in (Append, Truncate, Swap, Move)}
+
+
+def from_json(data: dict[str, Any]) -> Effect:
+    fields = dict(data)
+    return _CLASSES[fields.pop("effect")](**fields)

@@ -1,0 +1,363 @@
+"""fork_session, promote_session, discard_session: how a child comes to be, or does not."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from typing import TYPE_CHECKING, Any
+
+from attrs import define, evolve
+
+from session.agents.base import Agent, Built, ForkPlan, History
+from session.catalog import Located
+from session.errors import (
+    Cancelled,
+    Indeterminate,
+    InvalidParams,
+    NotStaged,
+    SessionExists,
+    SessionNotFound,
+    StorageError,
+    Unsupported,
+)
+from session.faults import fault
+from session.model import (
+    Boundary,
+    Change,
+    Discarded,
+    ForkResult,
+    ForkTurns,
+    OneSession,
+    Resume,
+    Session,
+    Warn,
+)
+from session.osfile import utc
+from session.staging import Stage
+from session.store.lineage import ForkRow
+from session.store.operations import OperationRow, digest_of
+from session.work import Work
+
+if TYPE_CHECKING:
+    from session.service import Service
+
+
+@define(frozen=True)
+class Order:
+    """A fork that was asked for; `request` is what tells a retry from another request."""
+
+    session_id: str
+    child: str
+    at: Boundary
+    title: str | None
+    cwd: str | None
+    stage: bool
+    bridge_gaps: bool
+    request: dict[str, Any]
+
+    @property
+    def digest(self) -> str:
+        return digest_of(self.request)
+
+
+def require_supported(agent: Agent, workspace: dict[str, Any] | None) -> None:
+    mode = (workspace or {}).get("mode", "none")
+    if mode != "none":
+        raise Unsupported(
+            f"A working directory for the fork ({mode}) is not supported by this version; "
+            "fork with workspace mode none.",
+            agent=agent.name,
+            operation="fork_session",
+            reason=f"workspace mode {mode} is not built yet",
+        )
+
+
+def real_directory(cwd: str | None) -> str | None:
+    if cwd is None:
+        return None
+    path = os.path.realpath(os.path.expanduser(cwd))
+    if not os.path.isabs(os.path.expanduser(cwd)) or not os.path.isdir(path):
+        raise InvalidParams(f"cwd: {cwd} is not an absolute path of a directory", field="cwd")
+    return path
+
+
+async def preview(
+    service: Service, order: Order, expect_revision: str | None, work: Work
+) -> ForkResult:
+    """What the fork would hold; nothing is written."""
+    if (done := await _replayed(service, order)) is not None:
+        return done
+    located, history, plan, _ = await _plan(service, order, expect_revision, work)
+    built = Built(plan.records, plan.bytes, [])
+    return _result("preview", None, plan, built, located.agent.resume_of(history, plan))
+
+
+async def fork(
+    service: Service, order: Order, expect_revision: str | None, work: Work
+) -> ForkResult:
+    """Intent, stage, validation, publication, record.  The caller holds the child's lock."""
+    if (done := await _replayed(service, order)) is not None:
+        return done
+    located, history, plan, title = await _plan(service, order, expect_revision, work)
+    operation_id = uuid.uuid4().hex
+    parentage = ForkRow(
+        order.child, order.session_id, plan.last_turn, plan.kept or None, utc(), operation_id
+    )
+    await service.operations.intend(
+        operation_id=operation_id,
+        kind="fork",
+        session_id=order.session_id,
+        new_session_id=order.child,
+        digest=order.digest,
+        summary=f"fork of {order.session_id} with {plan.kept} of {plan.total} turns: {title}",
+        intent={
+            "stage": plan.stage.to_json(),
+            "staged": order.stage,
+            "title": title,
+            "cwd": order.cwd or history.summary.cwd,
+            "fork": {
+                name: getattr(parentage, name)
+                for name in (
+                    "child",
+                    "parent",
+                    "turn_id",
+                    "turn_number",
+                    "created_at",
+                    "operation_id",
+                )
+            },
+        },
+    )
+    fault("fork.intended")
+    try:
+        built = await work.in_thread(located.agent.build_fork, history, plan, work)
+        result = _result(
+            "staged" if order.stage else "forked",
+            operation_id,
+            plan,
+            built,
+            located.agent.resume_of(history, plan),
+        )
+        work.commit()
+        await service.operations.advance(operation_id, "staged", result=result, durable=True)
+        fault("fork.staged")
+        if not order.stage:
+            await work.in_thread(plan.stage.publish, "fork")
+    except (Exception, Cancelled) as error:
+        if plan.stage.published:
+            raise _unclear(order.child, operation_id) from error
+        await work.in_thread(plan.stage.retract)
+        await work.in_thread(plan.stage.remove)
+        await service.operations.release(operation_id)
+        if isinstance(error, OSError):
+            raise StorageError.from_os(error, "Writing the fork") from error
+        raise
+    if not order.stage:
+        await service.operations.finish_fork(operation_id, parentage)
+        service.announce(Change([order.child], "forked", order.session_id), plan.stage.destination)
+    session = await _session_of(service, order.child, work)
+    return evolve(result, session=session, resume=session.resume)
+
+
+def _unclear(session_id: str, operation_id: str) -> Indeterminate:
+    return Indeterminate(
+        f"Session {session_id} was published, but recording it failed. It is complete; the next "
+        "start of Turntree records it.",
+        session_id=session_id,
+        operation_id=operation_id,
+    )
+
+
+async def _plan(
+    service: Service, order: Order, expect_revision: str | None, work: Work
+) -> tuple[Located, History, ForkPlan, str]:
+    located, history = await service.open_for(
+        order.session_id, "fork_session", expect_revision, work
+    )
+    agent = located.agent
+    if history.summary.kind == "subagent":
+        raise Unsupported(
+            "A subagent's transcript cannot be forked by itself; fork its parent session.",
+            agent=agent.name,
+            operation="fork_session",
+            reason="the agent resumes subagents only through their parent",
+        )
+    title = order.title
+    if title is None:
+        own = history.summary.title or (located.row.intent.get("title") if located.row else None)
+        taken = await service.catalog.titles(agent, work)
+        title = _numbered(own or "Session", taken)
+    cut = await work.in_thread(history.cut, order.at)
+    plan = await work.in_thread(
+        agent.plan_fork,
+        history,
+        cut,
+        child_id=order.child.partition(":")[2],
+        title=title,
+        cwd=order.cwd,
+        bridge_gaps=order.bridge_gaps,
+    )
+    if plan.kept and not order.stage:
+        directory = order.cwd or history.summary.cwd
+        plan = evolve(
+            plan,
+            warnings=[
+                *plan.warnings,
+                Warn(
+                    "becomes_latest",
+                    f"The agent's own “continue the last session” in {directory} will pick "
+                    "this fork from now on.",
+                ),
+            ],
+        )
+    return located, history, plan, title
+
+
+def _numbered(title: str, taken: set[str | None]) -> str:
+    """`title` with " (fork)", or the first " (fork N)" that no other session has."""
+    candidate, number = f"{title} (fork)", 1
+    while candidate in taken:
+        number += 1
+        candidate = f"{title} (fork {number})"
+    return candidate
+
+
+async def _replayed(service: Service, order: Order) -> ForkResult | None:
+    """The recorded answer of the same request; None when the id is free.
+
+    Raises SessionExists for an id that is taken, also by a child that is gone.
+    """
+    agent, native_id = service.catalog.agent_of(order.child)
+    row = await service.operations.of_child(order.child)
+    if row is not None and row.state == "intended" and not row.owner_lives:
+        await service.operations.settle(row)
+        row = await service.operations.of_child(order.child)
+    if row is None:
+        if agent.locate(native_id) is None:
+            return None
+        raise _exists(order.child, "a session with this id exists already")
+    if row.digest != order.digest:
+        raise _exists(order.child, "it was asked for with other parameters before")
+    if row.state not in ("done", "staged") or row.result is None:
+        raise _exists(order.child, f"it was made before and is {row.state} now")
+    work = Work()
+    return _recorded(row, await _session_of(service, order.child, work))
+
+
+def _exists(session_id: str, why: str) -> SessionExists:
+    return SessionExists(
+        f"The id {session_id} is taken: {why}. Allocate another (allocate_session_id).",
+        session_id=session_id,
+    )
+
+
+def _recorded(row: OperationRow, session: Session) -> ForkResult:
+    fields = dict(row.result or {})
+    fields.update(
+        status="already_forked",
+        session=session,
+        turns=ForkTurns(**fields["turns"]),
+        resume=session.resume,
+        warnings=[Warn(**warning) for warning in fields["warnings"]],
+    )
+    return ForkResult(**fields)
+
+
+async def _session_of(service: Service, session_id: str, work: Work) -> Session:
+    located = await service.catalog.find(session_id)
+    history = await work.in_thread(located.open, Work())
+    await service.catalog.remember(located, history)
+    return await service.catalog.describe(located, history)
+
+
+def _result(
+    status: str,
+    operation_id: str | None,
+    plan: ForkPlan,
+    built: Built,
+    resume: Resume,
+) -> ForkResult:
+    return ForkResult(
+        status=status,
+        operation_id=operation_id,
+        session=None,
+        turns=ForkTurns(plan.kept, plan.total),
+        records_copied=built.records,
+        bytes_copied=built.bytes,
+        method="copy",
+        dropped_prompt=plan.dropped_prompt,
+        resume=resume,
+        workspace=None,
+        warnings=[*plan.warnings, *built.warnings],
+    )
+
+
+async def promote(service: Service, session_id: str, work: Work) -> OneSession:
+    """Publish a staged child; repeating it repeats the answer."""
+    row = await _staged_row(service, session_id)
+    if row.state == "done" and row.intent["staged"]:
+        return OneSession(await _session_of(service, session_id, work))
+    if row.state != "staged":
+        raise _not_staged(session_id, "ready" if row.state == "done" else row.state)
+    service.store.require_writable()
+    stage = Stage.from_json(row.intent["stage"])
+    if stage.destination is not None and not stage.file.exists():
+        raise StorageError(
+            f"The staged session's file {stage.file} is gone.", path=str(stage.file), errno=2
+        )
+    work.commit()
+    await service.operations.take_over(row, {**row.intent, "promoting": True})
+    fault("promote.intended")
+    try:
+        await work.in_thread(stage.publish, "promote")
+    except (Exception, Cancelled) as error:
+        await work.in_thread(stage.retract)
+        await service.operations.take_over(row, row.intent)
+        if isinstance(error, OSError):
+            raise StorageError.from_os(error, "Promoting the session") from error
+        raise
+    fork_row = ForkRow(**row.intent["fork"])
+    await service.operations.finish_fork(row.operation_id, fork_row)
+    service.announce(Change([session_id], "forked", row.session_id), stage.destination)
+    return OneSession(await _session_of(service, session_id, work))
+
+
+async def discard(service: Service, session_id: str, work: Work) -> Discarded:
+    """Remove a staged child; repeating it repeats the answer."""
+    row = await _staged_row(service, session_id)
+    if row.state == "discarded":
+        return Discarded(session_id)
+    if row.state != "staged":
+        raise _not_staged(session_id, "ready" if row.state == "done" else row.state)
+    service.store.require_writable()
+    work.commit()
+    await service.operations.take_over(row, {**row.intent, "discarding": True})
+    fault("discard.intended")
+    try:
+        await work.in_thread(Stage.from_json(row.intent["stage"]).remove)
+    except OSError as error:
+        raise StorageError.from_os(error, "Discarding the session") from error
+    fault("discard.removed")
+    await service.operations.advance(row.operation_id, "discarded", durable=True)
+    service.announce(Change([session_id], "removed"))
+    return Discarded(session_id)
+
+
+async def _staged_row(service: Service, session_id: str) -> OperationRow:
+    row = await service.operations.of_child(session_id)
+    half_done = row is not None and (row.intent.get("promoting") or row.intent.get("discarding"))
+    if row is not None and row.state == "staged" and half_done:
+        await service.operations.settle(row)
+        row = await service.operations.of_child(session_id)
+    if row is not None:
+        return row
+    agent, native_id = service.catalog.agent_of(session_id)
+    if agent.locate(native_id) is not None:
+        raise _not_staged(session_id, "ready")
+    raise SessionNotFound(f"There is no session {session_id}.", session_id=session_id)
+
+
+def _not_staged(session_id: str, state: str) -> NotStaged:
+    return NotStaged(
+        f"Session {session_id} is not staged; it is {state}.", session_id=session_id, state=state
+    )

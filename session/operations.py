@@ -1,0 +1,193 @@
+"""Operations: durable intents, recorded answers, and what is done about those left unfinished."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import sqlite3
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from attrs import define
+
+from session import effects
+from session.effects import Effect, Move
+from session.locks import Locks
+from session.staging import Stage
+from session.store import lineage, operations
+from session.store.database import Store, transaction
+from session.store.lineage import ForkRow
+from session.store.operations import OperationRow
+
+log = logging.getLogger("turntree.operations")
+
+STAGED_SECONDS = 24 * 3600
+UNDO_SECONDS = 30 * 24 * 3600
+
+
+@define(frozen=True)
+class Operations:
+    """The operation log of one store, and the locks that guard what operations touch."""
+
+    store: Store
+    locks: Locks
+    home: Path
+
+    def archive(self, operation_id: str) -> Path:
+        """Where an operation keeps what it takes out of an agent's store."""
+        return self.home / "archive" / operation_id.replace(":", "+")
+
+    async def get(self, operation_id: str) -> OperationRow | None:
+        return await self.store.run(operations.get, operation_id)
+
+    async def of_child(self, session_id: str) -> OperationRow | None:
+        return await self.store.run(operations.of_child, session_id)
+
+    async def intend(self, **fields: Any) -> None:
+        self.store.require_writable()
+        await self.store.run(operations.insert, **fields)
+
+    async def advance(self, operation_id: str, state: str, **fields: Any) -> None:
+        await self.store.run(operations.advance, operation_id, state, **fields)
+
+    async def release(self, operation_id: str) -> None:
+        await self.store.run(operations.release, operation_id)
+
+    async def take_over(self, row: OperationRow, intent: dict[str, Any]) -> None:
+        """This process goes on with an operation of another's, with a new intent."""
+
+        def commit(connection: sqlite3.Connection) -> None:
+            with transaction(connection):
+                operations.own_within(connection, row.operation_id)
+                operations.advance_within(connection, row.operation_id, row.state, intent=intent)
+
+        await self.store.run(commit)
+
+    async def finish_fork(self, operation_id: str, fork: ForkRow) -> None:
+        def commit(connection: sqlite3.Connection) -> None:
+            with transaction(connection):
+                operations.advance_within(connection, operation_id, "done")
+                lineage.insert_within(connection, fork)
+
+        await self.store.run(commit)
+
+    async def finish_undo(
+        self, operation_id: str, target: str, state: str, **target_fields: Any
+    ) -> None:
+        """An undo or redo took place: it is done, and its target `undone` or `done`."""
+
+        def commit(connection: sqlite3.Connection) -> None:
+            with transaction(connection):
+                operations.advance_within(connection, target, state, **target_fields)
+                operations.advance_within(connection, operation_id, "done")
+
+        await self.store.run(commit)
+
+    # Unfinished operations
+
+    async def sweep(self) -> list[str]:
+        """Finish or take back what dead processes left; returns ids of sessions that changed.
+
+        Nothing of a living process is touched: the owner is looked at, then the lock of the
+        session is taken without waiting, and under it the row is read again.
+        """
+        if self.store.refusal is not None:
+            return []
+        changed = []
+        for row in await self.store.run(operations.unfinished):
+            if not _is_stranded(row):
+                continue
+            guarded = row.new_session_id or row.session_id
+            with self.locks.try_hold(guarded) as held:
+                if not held:
+                    continue
+                again = await self.get(row.operation_id)
+                if again is None or again.state != row.state or not _is_stranded(again):
+                    continue
+                log.info("op=%s sweep of an unfinished %s", row.operation_id, row.kind)
+                try:
+                    await self.settle(again)
+                except OSError as error:
+                    log.error("op=%s cannot be settled now: %s", row.operation_id, error)
+                    continue
+                changed.append(guarded)
+        self._forget_old_archives()
+        return changed
+
+    async def settle(self, row: OperationRow) -> None:
+        """Roll one unfinished operation forward or back.  The caller holds its session's lock."""
+        if row.kind == "fork":
+            await self._settle_fork(row)
+        else:
+            await self._settle_effect(row)
+
+    async def _settle_fork(self, row: OperationRow) -> None:
+        stage = Stage.from_json(row.intent["stage"])
+        keeps_stage = row.intent["staged"] and not row.intent.get("promoting")
+        if row.intent.get("discarding") or (row.state == "staged" and keeps_stage):
+            stage.remove()
+            await self.advance(row.operation_id, "discarded", durable=True)
+        elif row.state == "staged" or stage.published:
+            stage.publish("fork")
+            await self.finish_fork(row.operation_id, ForkRow(**row.intent["fork"]))
+        else:
+            stage.remove()
+            await self.release(row.operation_id)
+
+    async def _settle_effect(self, row: OperationRow) -> None:
+        planned = row.intent.get("effect")
+        effect = effects.from_json(planned) if planned else None
+        if effect is not None and _took_place(effect, row.kind):
+            effect.finish()
+            if row.target is None:
+                await self.advance(row.operation_id, "done", durable=True)
+            else:
+                state = "undone" if row.kind == "undo" else "done"
+                await self.finish_undo(
+                    row.operation_id, row.target, state, intent=row.intent.get("target_intent")
+                )
+            return
+        if effect is not None:
+            effect.clean()
+        if row.intent.get("stage"):
+            shutil.rmtree(row.intent["stage"], ignore_errors=True)
+        await self.release(row.operation_id)
+
+    def _forget_old_archives(self) -> None:
+        """Undo reaches back 30 days; what is older is collected."""
+        folder = self.home / "archive"
+        limit = time.time() - UNDO_SECONDS
+        try:
+            entries = list(folder.iterdir())
+        except OSError:
+            return
+        for entry in entries:
+            if entry.stat().st_mtime < limit:
+                shutil.rmtree(entry, ignore_errors=True)
+
+
+def _is_stranded(row: OperationRow) -> bool:
+    """Whether no living process is at work on it and nothing waits for a person."""
+    if row.state == "staged" and row.intent.get("staged"):
+        busy = row.intent.get("promoting") or row.intent.get("discarding")
+        if not busy:
+            return _age(row) > STAGED_SECONDS
+    return not row.owner_lives
+
+
+def _age(row: OperationRow) -> float:
+    created = datetime.fromisoformat(row.created_at)
+    return (datetime.now(UTC) - created).total_seconds()
+
+
+def _took_place(effect: Effect, kind: str) -> bool:
+    if isinstance(effect, Move):
+        # A move that began is finished: its parts belong together.
+        effect.apply(kind)
+        return True
+    try:
+        return effect.state() == effects.AFTER
+    except FileNotFoundError:
+        return False

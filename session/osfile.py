@@ -1,0 +1,228 @@
+"""What differs between platforms, in one place: durable writes, publishing, locks, processes.
+
+Linux is what the tests run on.  macOS and Windows take the branches marked so; they are
+written from the platforms' documentation and not yet proven by tests.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+import socket
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+WINDOWS = sys.platform == "win32"
+
+if sys.platform == "win32":
+    import msvcrt
+else:
+    import fcntl
+
+
+def fsync_file(fd: int) -> None:
+    """Make a file's data durable.  macOS needs F_FULLFSYNC to get past the drive's cache."""
+    if sys.platform == "darwin":
+        fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
+    elif WINDOWS:
+        os.fsync(fd)
+    else:
+        os.fdatasync(fd)
+
+
+def fsync_directory(path: Path) -> None:
+    """Make names in a directory durable; Windows has no such call and needs none for NTFS."""
+    if WINDOWS:
+        return
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def make_private(path: Path) -> Path:
+    """Create a directory of our own with mode 0700, parents included."""
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return path
+
+
+def write_durably(path: Path, chunks: Iterable[bytes], mode: int = 0o600) -> int:
+    """Create `path` (which must not exist) from `chunks`; data is durable on return.
+
+    Returns the number of bytes.  The name is durable only after `fsync_directory`.
+    """
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+    size = 0
+    try:
+        for chunk in chunks:
+            size += write_all(fd, chunk)
+        fsync_file(fd)
+    finally:
+        os.close(fd)
+    return size
+
+
+def write_all(fd: int, data: bytes) -> int:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+    return len(data)
+
+
+def publish(source: Path, destination: Path) -> None:
+    """Give `source` its public name in one atomic step that cannot replace anything.
+
+    Raises FileExistsError when `destination` exists.  A hard link of our own staged file is
+    the step on POSIX; where links are refused, and on Windows, a rename (which on Windows
+    refuses an existing name, and elsewhere runs under the caller's lock after a check).
+    """
+    if not WINDOWS:
+        try:
+            os.link(source, destination, follow_symlinks=False)
+        except OSError as error:
+            if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS):
+                raise
+            if destination.exists():
+                raise FileExistsError(
+                    errno.EEXIST, os.strerror(errno.EEXIST), str(destination)
+                ) from None
+        else:
+            os.unlink(source)
+            return
+    os.rename(source, destination)
+
+
+def move_tree(source: Path, destination: Path) -> None:
+    """Move a file or directory of ours, across file systems if need be, durably."""
+    make_private(destination.parent)
+    try:
+        os.rename(source, destination)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        partial = destination.with_name(destination.name + ".partial")
+        remove_tree(partial)
+        if source.is_dir():
+            shutil.copytree(source, partial, symlinks=True)
+        else:
+            shutil.copy2(source, partial)
+        fsync_tree(partial)
+        os.rename(partial, destination)
+        fsync_directory(destination.parent)
+        remove_tree(source)
+    fsync_directory(destination.parent)
+    fsync_directory(source.parent)
+
+
+def fsync_tree(path: Path) -> None:
+    """Make a file, or a directory and everything in it, durable."""
+    if path.is_dir():
+        for folder, _, names in os.walk(path, topdown=False):
+            for name in names:
+                _fsync_path(Path(folder, name))
+            fsync_directory(Path(folder))
+    else:
+        _fsync_path(path)
+
+
+def _fsync_path(path: Path) -> None:
+    fd = os.open(path, (os.O_RDWR if WINDOWS else os.O_RDONLY) | os.O_CLOEXEC)
+    try:
+        fsync_file(fd)
+    finally:
+        os.close(fd)
+
+
+def remove_tree(path: Path) -> None:
+    """Remove a file or directory of ours; absence is fine."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def free_bytes(path: Path) -> int:
+    """Bytes that may still be written on the file system that holds `path`."""
+    return shutil.disk_usage(path).free
+
+
+def try_lock(fd: int) -> bool:
+    """Take the exclusive advisory lock of an open file without waiting; False when it is held.
+
+    The lock belongs to the open file, so it also excludes a second handle of this process,
+    and the system releases it when the process dies.
+    """
+    try:
+        if sys.platform == "win32":
+            msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
+        else:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in (errno.EAGAIN, errno.EACCES, errno.EDEADLK):
+            return False
+        raise
+    return True
+
+
+def process_start(pid: int) -> str | None:
+    """A token for when a process started, None when no such process lives.
+
+    A pid together with its token names one process for good: pids are reused.  On Linux the
+    token is field 22 of /proc/<pid>/stat (proc(5)), in clock ticks since boot.
+    """
+    if sys.platform == "linux":
+        try:
+            stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            return None
+        fields = stat.rpartition(")")[2].split()
+        return None if fields[0] in ("Z", "X") else fields[19]
+    return "alive" if _answers(pid) else None
+
+
+def _answers(pid: int) -> bool:
+    if sys.platform == "win32":
+        import ctypes
+
+        kernel = ctypes.windll.kernel32
+        handle = kernel.OpenProcess(0x1000, False, pid)  # PROCESS_QUERY_LIMITED_INFORMATION
+        if not handle:
+            return False
+        code = ctypes.c_ulong()
+        kernel.GetExitCodeProcess(handle, ctypes.byref(code))
+        kernel.CloseHandle(handle)
+        return code.value == 259  # STILL_ACTIVE
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def host() -> str:
+    return socket.gethostname()
+
+
+def utc(seconds: float | None = None) -> str:
+    """RFC 3339 UTC with milliseconds."""
+    at = time.time() if seconds is None else seconds
+    millis = round(at * 1000)
+    return (
+        time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(millis // 1000)) + f".{millis % 1000:03d}Z"
+    )
+
+
+@contextlib.contextmanager
+def opened(path: Path, flags: int) -> Iterator[int]:
+    fd = os.open(path, flags | os.O_CLOEXEC)
+    try:
+        yield fd
+    finally:
+        os.close(fd)

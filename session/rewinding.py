@@ -1,0 +1,544 @@
+"""rewind, undo and redo: changing which turns a session has, losing none of them."""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from attrs import define
+
+from session import effects, osfile
+from session.agents.base import Agent, Cut, History
+from session.catalog import Located
+from session.effects import BEFORE, Effect, Move
+from session.errors import (
+    InvalidParams,
+    NothingToUndo,
+    SessionBusy,
+    SessionNotFound,
+    StorageError,
+    TurnNotFound,
+    Unsupported,
+)
+from session.faults import fault
+from session.model import (
+    Boundary,
+    Change,
+    Holder,
+    RewindResult,
+    RewindTurns,
+    Session,
+    Turn,
+    UndoResult,
+    Warn,
+)
+from session.store import operations
+from session.store.operations import OperationRow, digest_of
+from session.work import Work
+
+if TYPE_CHECKING:
+    from session.service import Service
+
+SHOWN_DROPPED = 500
+"""At most this many dropped turns are listed in a result; `turns.removed` counts all."""
+
+
+@define(frozen=True)
+class Order:
+    session_id: str
+    to: Boundary
+    operation_id: str | None
+    expect_revision: str | None
+
+    @property
+    def digest(self) -> str:
+        return digest_of({"session_id": self.session_id, "to": self.to})
+
+
+def require_supported(agent: Agent, mode: str) -> None:
+    if mode != "conversation":
+        raise Unsupported(
+            f"Rewinding files (mode {mode}) is not supported by this version; "
+            "mode conversation is.",
+            agent=agent.name,
+            operation="rewind",
+            reason=f"mode {mode} is not built yet",
+        )
+
+
+async def preview(service: Service, order: Order, work: Work) -> RewindResult:
+    """What would be dropped; nothing is written."""
+    located, history = await service.open_for(
+        order.session_id, "rewind", order.expect_revision, work
+    )
+    cut = await work.in_thread(_cut, history, order)
+    session = await service.catalog.describe(located, history)
+    dropped = await work.in_thread(_dropped, history, cut)
+    kept_all = cut.kept == history.turn_count
+    return _result(
+        "already_at_target" if kept_all else "preview", None, session, history, cut, dropped
+    )
+
+
+async def rewind(service: Service, order: Order, work: Work) -> RewindResult:
+    """Intent, effect, record.  The caller holds the session's lock."""
+    if order.operation_id and (done := await _replayed(service, order, work)) is not None:
+        return done
+    located, history = await service.open_for(
+        order.session_id, "rewind", order.expect_revision, work
+    )
+    cut = await work.in_thread(_cut, history, order)
+    if cut.kept == history.turn_count:
+        session = await service.catalog.describe(located, history)
+        return _result("already_at_target", order.operation_id, session, history, cut, [])
+    _require_idle(located, order.to)
+    _require_published(located)
+    dropped = await work.in_thread(_dropped, history, cut)
+    operation_id = order.operation_id or uuid.uuid4().hex
+    removed = history.turn_count - cut.kept
+    change = _Change(
+        operation_id=operation_id,
+        kind="rewind",
+        digest=order.digest,
+        summary=f"rewind to {cut.kept} turns, {removed} dropped",
+        intent={
+            "kept": cut.kept,
+            "turns_before": history.turn_count,
+            "leaf_before": history.leaf_id,
+            "revision_before": history.summary.revision,
+        },
+    )
+    effect = await work.in_thread(located.agent.quick_rewind, history, cut)
+
+    def stage() -> Effect:
+        return located.agent.staged_rewind(
+            history,
+            cut,
+            stage=located.agent.stage_folder(history, operation_id),
+            archive=service.operations.archive(operation_id) / "before",
+            verb="rewind",
+            work=work,
+        )
+
+    await _carry_out(service, located, history, change, effect, stage, work)
+    after = await work.in_thread(located.open, Work())
+    session = await service.catalog.describe(located, after)
+    result = _result("rewound", operation_id, session, history, cut, dropped)
+    await service.operations.advance(operation_id, "done", result=result)
+    await service.catalog.remember(located, after)
+    service.announce(Change([order.session_id], "rewound"), located.path)
+    return result
+
+
+def _cut(history: History, order: Order) -> Cut:
+    cut = history.cut(order.to)
+    if getattr(cut, "abandoned", False):
+        turn_id = order.to.through_turn or order.to.before_turn
+        raise TurnNotFound(
+            f"Turn {turn_id} is on another branch of this session: fork at it, or undo the rewind "
+            "that left it.",
+            turn_id=turn_id,
+        )
+    return cut
+
+
+def _dropped(history: History, cut: Cut) -> list[Turn]:
+    return history.turns(history.dropped_numbers(cut)[:SHOWN_DROPPED])
+
+
+def _result(
+    status: str,
+    operation_id: str | None,
+    session: Session,
+    history: History,
+    cut: Cut,
+    dropped: list[Turn],
+) -> RewindResult:
+    removed = history.turn_count - cut.kept
+    warnings = []
+    if removed > len(dropped) and dropped:
+        warnings.append(
+            Warn("dropped_cut_short", f"The first {len(dropped)} of {removed} turns are listed.")
+        )
+    return RewindResult(
+        status=status,
+        operation_id=operation_id,
+        session=session,
+        turns=RewindTurns(cut.kept, removed),
+        dropped=dropped,
+        dropped_prompt=history.dropped_prompt(cut),
+        files=[],
+        warnings=warnings,
+    )
+
+
+async def _replayed(service: Service, order: Order, work: Work) -> RewindResult | None:
+    """The recorded answer of the same operation id; None when it is new."""
+    assert order.operation_id is not None
+    row = await service.operations.get(order.operation_id)
+    if row is not None and row.state == "intended":
+        await service.operations.settle(row)
+        row = await service.operations.get(order.operation_id)
+    if row is None:
+        return None
+    if row.kind != "rewind" or row.digest != order.digest:
+        raise InvalidParams(
+            f"operation_id: {order.operation_id} was used for another request.",
+            field="operation_id",
+        )
+    located, history = await service.open_for(order.session_id, "rewind", None, work)
+    fields = row.result or {}
+    kept = row.intent["kept"]
+    return RewindResult(
+        status="already_done",
+        operation_id=order.operation_id,
+        session=await service.catalog.describe(located, history),
+        turns=RewindTurns(kept, row.intent["turns_before"] - kept),
+        dropped=[Turn(**turn) for turn in fields.get("dropped", ())],
+        dropped_prompt=fields.get("dropped_prompt"),
+        files=[],
+        warnings=[],
+    )
+
+
+def _require_idle(located: Located, to: Boundary | None) -> None:
+    """Refuse while another program has the session open; offer the fork that would do instead."""
+    live = located.agent.live().get(located.native_id)
+    if live is None:
+        return
+    alternative = None
+    if to is not None and to.by is None:
+        child = f"{located.agent.name}:{located.agent.new_id()}"
+        alternative = {
+            "method": "fork_session",
+            "params": {
+                "session_id": located.session_id,
+                "new_session_id": child,
+                "at": {k: v for k, v in _fields_of(to).items() if v is not None},
+            },
+        }
+    raise SessionBusy(
+        f"Session {located.session_id} is open in {located.agent.name} (pid {live.pid}). "
+        "Close it there, or fork instead.",
+        holder=Holder(live.pid, osfile.host(), live.since or "", located.agent.name),
+        alternative=alternative,
+    )
+
+
+def _fields_of(boundary: Boundary) -> dict[str, Any]:
+    """A boundary's fields."""
+    return {
+        "latest": boundary.latest,
+        "through_turn": boundary.through_turn,
+        "before_turn": boundary.before_turn,
+        "turn_number": boundary.turn_number,
+    }
+
+
+def _require_published(located: Located) -> None:
+    if located.staged or located.path is None:
+        raise Unsupported(
+            f"Session {located.session_id} is staged; promote it before rewinding it.",
+            agent=located.agent.name,
+            operation="rewind",
+            reason="a staged session is rewound by forking again",
+        )
+
+
+@define(frozen=True)
+class _Change:
+    """The row of an operation that is about to change a session's file."""
+
+    operation_id: str
+    kind: str
+    digest: str
+    summary: str
+    intent: dict[str, Any]
+    target: str | None = None
+
+
+async def _carry_out(
+    service: Service,
+    located: Located,
+    history: History,
+    change: _Change,
+    effect: Effect | None,
+    stage: Callable[[], Effect],
+    work: Work,
+) -> Effect:
+    """Record the intent, build what must be built, take the step; on failure nothing is left."""
+    intent = dict(change.intent)
+    if effect is not None:
+        intent["effect"] = effect.to_json()
+    else:
+        intent["stage"] = str(located.agent.stage_folder(history, change.operation_id))
+    await service.operations.intend(
+        operation_id=change.operation_id,
+        kind=change.kind,
+        session_id=located.session_id,
+        target=change.target,
+        digest=change.digest,
+        summary=change.summary,
+        intent=intent,
+    )
+    try:
+        if effect is None:
+            effect = await work.in_thread(stage)
+            intent["effect"] = effect.to_json()
+            work.checkpoint()
+            await service.operations.advance(
+                change.operation_id, "intended", intent=intent, durable=True
+            )
+        fault(f"{change.kind}.intended")
+        work.commit()
+        await work.in_thread(effect.apply, change.kind)
+    except BaseException as error:
+        await _take_back(service, change, effect, error)
+        raise
+    return effect
+
+
+async def _take_back(
+    service: Service, change: _Change, effect: Effect | None, error: BaseException
+) -> None:
+    """Release an operation whose effect did not take place; leave it to the sweep otherwise."""
+    if effect is not None:
+        with contextlib.suppress(OSError):
+            if isinstance(effect, Move) or effect.state() != BEFORE:
+                return
+            effect.clean()
+    await service.operations.release(change.operation_id)
+    if isinstance(error, OSError):
+        raise StorageError.from_os(error, f"The {change.kind}") from error
+
+
+# Undo and redo
+
+
+@define(frozen=True)
+class Reversal:
+    verb: str
+    session_id: str | None
+    operation_id: str | None
+    request_id: str | None
+    expect_revision: str | None
+
+
+async def guarded_session(service: Service, order: Reversal) -> str:
+    """The session whose lock a reversal needs."""
+    if order.session_id is not None:
+        service.catalog.agent_of(order.session_id, order.verb)
+        return order.session_id
+    row = await _target_by_id(service, order)
+    return row.new_session_id or row.session_id
+
+
+async def reverse(service: Service, order: Reversal, work: Work, *, dry_run: bool) -> UndoResult:
+    """Undo or redo one operation.  The caller holds the lock of its session."""
+    if order.request_id and (done := await _reversed_before(service, order, work)) is not None:
+        return done
+    row = await _target(service, order)
+    wanted = "done" if order.verb == "undo" else "undone"
+    if row.state != wanted:
+        return await _answer(service, row, "already_done", work)
+    if row.kind == "fork":
+        return await _reverse_fork(service, order, row, work, dry_run)
+    located, history = await service.open_for(
+        row.session_id, order.verb, order.expect_revision, work
+    )
+    if order.verb == "redo":
+        actual = history.summary.revision
+        if actual != row.intent["revision_before"]:
+            raise NothingToUndo(
+                f"Session {row.session_id} has changed since the undo; the rewind cannot be done "
+                "again by redo. Rewind it anew."
+            )
+    if dry_run:
+        return await _answer(service, row, "preview", work)
+    _require_idle(located, None)
+    operation_id = order.request_id or uuid.uuid4().hex
+    if order.verb == "undo":
+        effect, stage = await _undo_effect(service, located, history, row, operation_id, work)
+    else:
+        effect, stage = await _redo_effect(service, located, history, row, operation_id, work)
+    change = _Change(
+        operation_id=operation_id,
+        kind=order.verb,
+        digest=digest_of({"verb": order.verb, "target": row.operation_id}),
+        summary=f"{order.verb} of {row.summary}",
+        intent={},
+        target=row.operation_id,
+    )
+    applied = await _carry_out(service, located, history, change, effect, stage, work)
+    state, fields = ("undone", {}) if order.verb == "undo" else ("done", {})
+    if order.verb == "redo":
+        fields = {"intent": {**row.intent, "effect": applied.to_json()}}
+    await service.operations.finish_undo(operation_id, row.operation_id, state, **fields)
+    reason = "restored" if order.verb == "undo" else "rewound"
+    service.announce(Change([row.session_id], reason), located.path)
+    return await _answer(
+        service, row, f"{order.verb}ne" if order.verb == "undo" else "redone", work
+    )
+
+
+async def _undo_effect(
+    service: Service,
+    located: Located,
+    history: History,
+    row: OperationRow,
+    operation_id: str,
+    work: Work,
+) -> tuple[Effect | None, Callable[[], Effect]]:
+    done = effects.from_json(row.intent["effect"])
+    leaf = row.intent["leaf_before"]
+    effect = await work.in_thread(located.agent.quick_undo, history, done, leaf)
+
+    def stage() -> Effect:
+        return located.agent.staged_undo(
+            history,
+            done,
+            leaf_before=leaf,
+            turns_before=row.intent["turns_before"],
+            stage=located.agent.stage_folder(history, operation_id),
+            archive=service.operations.archive(row.operation_id) / f"after-{operation_id}",
+            work=work,
+        )
+
+    return effect, stage
+
+
+async def _redo_effect(
+    service: Service,
+    located: Located,
+    history: History,
+    row: OperationRow,
+    operation_id: str,
+    work: Work,
+) -> tuple[Effect | None, Callable[[], Effect]]:
+    cut = await work.in_thread(history.cut, Boundary(turn_number=row.intent["kept"]))
+    effect = await work.in_thread(located.agent.quick_rewind, history, cut)
+
+    def stage() -> Effect:
+        return located.agent.staged_rewind(
+            history,
+            cut,
+            stage=located.agent.stage_folder(history, operation_id),
+            archive=service.operations.archive(row.operation_id) / f"before-{operation_id}",
+            verb="redo",
+            work=work,
+        )
+
+    return effect, stage
+
+
+async def _reverse_fork(
+    service: Service, order: Reversal, row: OperationRow, work: Work, dry_run: bool
+) -> UndoResult:
+    """Undo a fork: the child leaves the agent's store for the archive; redo brings it back."""
+    child = row.new_session_id or ""
+    agent, native_id = service.catalog.agent_of(child, order.verb)
+    if dry_run:
+        return await _answer(service, row, "preview", work)
+    operation_id = order.request_id or uuid.uuid4().hex
+    archive = service.operations.archive(row.operation_id)
+    if order.verb == "undo":
+        path = agent.locate(native_id)
+        if path is not None:
+            _require_idle(await service.catalog.find(child, "undo"), None)
+        owned = agent.belongings(native_id, path) if path else []
+        pairs = [[str(p), str(archive / f"{i}-{p.name}")] for i, p in enumerate(owned)]
+        pairs = [pair for pair in pairs if Path(pair[0]).exists()]
+        move = Move(pairs, returning=False)
+    else:
+        pairs = [[b, a] for a, b in row.intent.get("moved", [])]
+        move = Move(pairs, returning=True)
+    located = Located(child, agent, native_id, None, row)
+    target_intent = {**row.intent, "moved": pairs if order.verb == "undo" else []}
+    change = _Change(
+        operation_id=operation_id,
+        kind=order.verb,
+        digest=digest_of({"verb": order.verb, "target": row.operation_id}),
+        summary=f"{order.verb} of {row.summary}",
+        intent={"target_intent": target_intent},
+        target=row.operation_id,
+    )
+    history = located.open(work)
+    if pairs:
+        await _carry_out(service, located, history, change, move, lambda: move, work)
+    else:
+        await service.operations.intend(
+            operation_id=operation_id,
+            kind=change.kind,
+            session_id=child,
+            target=row.operation_id,
+            digest=change.digest,
+            summary=change.summary,
+            intent=change.intent,
+        )
+    state = "undone" if order.verb == "undo" else "done"
+    await service.operations.finish_undo(
+        operation_id, row.operation_id, state, intent=target_intent
+    )
+    reason = "removed" if order.verb == "undo" else "restored"
+    service.announce(Change([child], reason))
+    again = await service.operations.get(row.operation_id)
+    return await _answer(service, again or row, "undone" if state == "undone" else "redone", work)
+
+
+async def _target(service: Service, order: Reversal) -> OperationRow:
+    """The operation to reverse: by id, or the session's newest that can be."""
+    if order.operation_id is not None:
+        return await _target_by_id(service, order)
+    session_id = order.session_id or ""
+    await service.catalog.find(session_id, order.verb)
+    rows = await service.store.run(lambda c: list(operations.of_session(c, session_id)))
+    if order.verb == "undo":
+        found = next((r for r in rows if r.kind == "rewind" and r.state == "done"), None)
+    else:
+        undone = {r.operation_id: r for r in rows if r.kind == "rewind" and r.state == "undone"}
+        found = next(
+            (undone[r.target] for r in rows if r.kind == "undo" and r.target in undone), None
+        )
+    if found is None:
+        raise NothingToUndo(f"Session {session_id} has no rewind to {order.verb}.")
+    return found
+
+
+async def _target_by_id(service: Service, order: Reversal) -> OperationRow:
+    row = await service.operations.get(order.operation_id or "")
+    if row is not None and row.target is not None:
+        row = await service.operations.get(row.target)
+    if row is None or row.state not in ("done", "undone"):
+        raise NothingToUndo(
+            f"No operation {order.operation_id} that could be taken back; list_operations "
+            "shows which can."
+        )
+    return row
+
+
+async def _reversed_before(service: Service, order: Reversal, work: Work) -> UndoResult | None:
+    row = await service.operations.get(order.request_id or "")
+    if row is not None and row.state == "intended":
+        await service.operations.settle(row)
+        row = await service.operations.get(order.request_id or "")
+    if row is None:
+        return None
+    target = await service.operations.get(row.target or "")
+    if row.kind != order.verb or target is None:
+        raise InvalidParams(
+            f"request_id: {order.request_id} was used for another request.", field="request_id"
+        )
+    return await _answer(service, target, "already_done", work)
+
+
+async def _answer(service: Service, row: OperationRow, status: str, work: Work) -> UndoResult:
+    session: Session | None = None
+    with contextlib.suppress(SessionNotFound):
+        located = await service.catalog.find(row.new_session_id or row.session_id)
+        history = await work.in_thread(located.open, Work())
+        await service.catalog.remember(located, history)
+        session = await service.catalog.describe(located, history)
+    return UndoResult(row.operation_id, session, [], status)

@@ -1,0 +1,1 @@
+"""Turntree's own database: schema and connection (`database`), and one module per subject."""

@@ -1,0 +1,185 @@
+"""The one connection of a process to Turntree's database.
+
+`Store.run(fn, …)` takes `fn(connection, …)` to the connection's own thread: one hop for as
+many statements as a request needs.  Everything that is acknowledged is committed with
+`synchronous=FULL`; what a later step makes true again may use `durable=False`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import logging
+import os
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Concatenate, ParamSpec, TypeVar
+
+import aiosqlite
+
+from session import osfile
+from session.errors import StorageError
+from session.store.schema import MIGRATIONS
+
+log = logging.getLogger("turntree.store")
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_BUSY_SECONDS = 10.0
+_CORRUPT = ("file is not a database", "malformed", "disk image")
+
+
+class Store:
+    """An open store; `refusal` is why nothing can be written to it, None when it can.
+
+    A home that cannot be written (a read-only disk) still lets sessions be listed and read:
+    the database is then one in memory, and every mutation raises `refusal`.
+    """
+
+    def __init__(
+        self, path: Path, connection: aiosqlite.Connection, refusal: StorageError | None
+    ) -> None:
+        self.path = path
+        self.refusal = refusal
+        self.notice: str | None = None
+        self._connection = connection
+
+    @classmethod
+    async def open(cls, home: Path) -> Store:
+        """Open or create `<home>/turntree.db`; raises `StorageError` for a newer schema."""
+        path = home / "turntree.db"
+        try:
+            osfile.make_private(home)
+            if not os.access(home, os.W_OK):
+                raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(home))
+        except OSError as error:
+            refusal = StorageError.from_os(error, "Opening Turntree's state directory", str(home))
+            return cls(path, await _connect(":memory:"), refusal)
+        try:
+            return cls(path, await _connect(str(path)), None)
+        except sqlite3.DatabaseError as error:
+            if not any(word in str(error) for word in _CORRUPT):
+                raise _storage_error(error, path) from error
+            aside = _set_aside(path)
+            store = cls(path, await _connect(str(path)), None)
+            store.notice = (
+                f"Turntree's database was damaged ({error}) and set aside as {aside}. A new one "
+                "was made: sessions are listed from the agents' files, older undo is gone."
+            )
+            log.error(store.notice)
+            return store
+
+    async def close(self) -> None:
+        await self._connection.close()
+
+    def require_writable(self) -> None:
+        if self.refusal is not None:
+            raise self.refusal
+
+    async def run(
+        self, fn: Callable[Concatenate[sqlite3.Connection, P], R], *args: P.args, **kwargs: P.kwargs
+    ) -> R:
+        """Run `fn(connection, …)` on the database thread; it finishes even when cancelled."""
+        # aiosqlite's public methods are one statement a hop; its queue takes any function.
+        hop = asyncio.ensure_future(
+            self._connection._execute(fn, self._connection._conn, *args, **kwargs)  # type: ignore[no-untyped-call]
+        )
+        try:
+            result: R = await asyncio.shield(hop)
+        except asyncio.CancelledError:
+            with contextlib.suppress(Exception):
+                await hop
+            raise
+        except sqlite3.Error as error:
+            raise _storage_error(error, self.path) from error
+        return result
+
+
+@contextlib.contextmanager
+def transaction(connection: sqlite3.Connection, *, durable: bool = True) -> Iterator[None]:
+    """One write transaction; with `durable` it is on the disk when the block ends."""
+    connection.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+    connection.execute("COMMIT")
+
+
+async def _connect(path: str) -> aiosqlite.Connection:
+    connection = aiosqlite.connect(path, isolation_level=None, timeout=_BUSY_SECONDS)
+    # A thread that only waits for work must not keep a process alive that is on its way out.
+    connection._thread.daemon = True
+    await connection
+    try:
+        await connection._execute(_prepare, connection._conn, Path(path))  # type: ignore[no-untyped-call]
+    except BaseException:
+        await connection.close()
+        raise
+    return connection
+
+
+def _prepare(connection: sqlite3.Connection, path: Path) -> None:
+    connection.row_factory = sqlite3.Row
+    connection.execute(f"PRAGMA busy_timeout={int(_BUSY_SECONDS * 1000)}")
+    if str(path) != ":memory:":
+        connection.execute("PRAGMA journal_mode=WAL")
+        with contextlib.suppress(OSError):
+            path.chmod(0o600)
+    migrate(connection, path)
+
+
+def migrate(connection: sqlite3.Connection, path: Path) -> None:
+    """Bring the schema up to date; refuse one that a newer Turntree has made."""
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version == len(MIGRATIONS):
+        return
+    if version > len(MIGRATIONS):
+        raise StorageError(
+            f"{path} has schema {version}, made by a newer Turntree; this one knows "
+            f"{len(MIGRATIONS)}. Upgrade Turntree, or set TURNTREE_HOME to another directory.",
+            path=str(path),
+            errno=None,
+        )
+    with transaction(connection):
+        # Another process may have migrated while this one waited for the write lock.
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        for script in MIGRATIONS[version:]:
+            for statement in _statements(script):
+                connection.execute(statement)
+        connection.execute(f"PRAGMA user_version={len(MIGRATIONS)}")
+
+
+def _statements(script: str) -> Iterator[str]:
+    # executescript() would commit the open transaction, so the script is fed by statement.
+    pending = ""
+    for line in script.splitlines():
+        pending += line + "\n"
+        if sqlite3.complete_statement(pending):
+            yield pending
+            pending = ""
+
+
+def _set_aside(path: Path) -> Path:
+    stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+    aside = path.with_name(f"{path.name}.damaged-{stamp}")
+    for suffix in ("", "-wal", "-shm"):
+        with contextlib.suppress(FileNotFoundError):
+            os.rename(f"{path}{suffix}", f"{aside}{suffix}")
+    return aside
+
+
+def _storage_error(error: sqlite3.Error, path: Path) -> StorageError:
+    name = getattr(error, "sqlite_errorname", "")
+    number = {"SQLITE_FULL": errno.ENOSPC, "SQLITE_READONLY": errno.EROFS}.get(name)
+    hint = {
+        "SQLITE_BUSY": " Another program holds Turntree's database; try again.",
+        "SQLITE_FULL": " The disk is full.",
+    }.get(name, "")
+    return StorageError(f"Turntree's database {path}: {error}.{hint}", path=str(path), errno=number)

@@ -1,0 +1,164 @@
+"""Changes of sessions by any program, told once each.
+
+The file system is watched with watchfiles.  What this process did itself is announced by the
+verb that did it, with the exact reason; the file events that follow are recognised by the
+file's state and not told again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from session.model import Change
+from session.store.native_files import Identity
+from session.work import Work
+
+if TYPE_CHECKING:
+    from session.catalog import Catalog
+
+_TAIL = 4096
+
+
+class Changes:
+    """The source of `turntree/didChangeSessions`."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self._queue: asyncio.Queue[Change | None] | None = None
+        self._stop: asyncio.Event | None = None
+        self._states: dict[Path, Identity] = {}
+
+    @property
+    def followed(self) -> bool:
+        return self._queue is not None
+
+    def announce(self, change: Change, path: Path | None = None) -> None:
+        """Tell of a change that this process made to the file at `path`."""
+        if self._queue is None:
+            return
+        if path is not None and (state := _state(path)) is not None:
+            self._states[path] = state
+        self._queue.put_nowait(change)
+
+    def close(self) -> None:
+        if self._stop is not None:
+            self._stop.set()
+        if self._queue is not None:
+            self._queue.put_nowait(None)
+
+    async def follow(self) -> AsyncIterator[Change]:
+        """Changes as they happen, until `close`."""
+        self._queue = asyncio.Queue()
+        self._stop = asyncio.Event()
+        watching = asyncio.ensure_future(self._watch(self._stop))
+        try:
+            while (change := await self._queue.get()) is not None:
+                yield change
+        finally:
+            self._queue = None
+            watching.cancel()
+            await asyncio.gather(watching, return_exceptions=True)
+
+    async def _watch(self, stop: asyncio.Event) -> None:
+        # Costs 30 ms to import and is needed by servers only.
+        import watchfiles
+
+        agents = self._catalog.agents
+        for agent in agents:
+            for folder in agent.watched():
+                await Work().in_thread(self._remember_all, folder)
+        while not stop.is_set():
+            places = {place for agent in agents for place in _watchable(agent.watched())}
+            appeared = {p for agent in agents for p in agent.watched() if p.is_dir()}
+            async for events in watchfiles.awatch(
+                *places,
+                stop_event=stop,
+                recursive=True,
+                watch_filter=None,
+                debounce=200,
+                step=50,
+                rust_timeout=1000,
+                yield_on_timeout=True,
+                ignore_permission_denied=True,
+            ):
+                for path in sorted({Path(name) for _, name in events}):
+                    self._tell(path)
+                now = {p for agent in agents for p in agent.watched() if p.is_dir()}
+                if now != appeared:
+                    # A store was made, or went: watch what is there now.
+                    for folder in now - appeared:
+                        for path in sorted(folder.glob("*/*.jsonl")):
+                            self._tell(path)
+                    break
+
+    def _remember_all(self, folder: Path) -> None:
+        for path in folder.glob("*/*.jsonl"):
+            if (state := _state(path)) is not None:
+                self._states.setdefault(path, state)
+
+    def _tell(self, path: Path) -> None:
+        for agent in self._catalog.agents:
+            native_id = agent.session_of_path(path)
+            if native_id is None or self._queue is None:
+                continue
+            before, now = self._states.get(path), _state(path)
+            if now == before:
+                return
+            if now is None:
+                self._states.pop(path, None)
+            else:
+                self._states[path] = now
+            self._queue.put_nowait(
+                Change([f"{agent.name}:{native_id}"], *_reason(path, before, now))
+            )
+
+
+def _reason(path: Path, before: Identity | None, now: Identity | None) -> tuple[str, str | None]:
+    """What happened to a file, as far as its state and its end tell."""
+    if now is None:
+        return "removed", None
+    end = _end_of(path, now.size)
+    if before is None:
+        origin = _member(end, b'"forkedFrom":{"sessionId":"')
+        return ("forked", f"claude-code:{origin}") if origin else ("appended", None)
+    if now.inode != before.inode:
+        return "changed", None
+    if now.size < before.size:
+        return "restored", None
+    added = end[-(now.size - before.size) :] if now.size > before.size else b""
+    if b'"type":"last-prompt"' in added and b'"rewound":true' in added:
+        return "rewound", None
+    return ("appended" if now.size > before.size else "changed"), None
+
+
+def _member(text: bytes, start: bytes) -> str | None:
+    at = text.rfind(start)
+    if at < 0:
+        return None
+    return text[at + len(start) :].split(b'"', 1)[0].decode("utf-8", "replace")
+
+
+def _end_of(path: Path, size: int) -> bytes:
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, size - _TAIL))
+            return file.read(_TAIL)
+    except OSError:
+        return b""
+
+
+def _state(path: Path) -> Identity | None:
+    try:
+        stat = os.stat(path)
+    except OSError:
+        return None
+    return Identity(stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns)
+
+
+def _watchable(places: list[Path]) -> list[Path]:
+    """Existing directories; for one that is not there yet, the nearest above it."""
+    return [next(p for p in (place, *place.parents) if p.is_dir()) for place in places]
