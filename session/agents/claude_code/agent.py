@@ -26,6 +26,7 @@ from session.agents.claude_code.cut import (
 )
 from session.agents.claude_code.store import ClaudeStore, NativeFile, is_session_id
 from session.agents.claude_code.transcript import Transcript
+from session.agents.claude_code.turns import ItemPlace, Place
 from session.effects import Effect, Swap
 from session.errors import InvalidParams, SessionDamaged
 from session.model import (
@@ -411,7 +412,7 @@ class History:
             out[number] = self._turn(turns.active_place(self.transcript, number, parent))
         return [out[number] for number in numbers]
 
-    def _turn(self, place: turns.Place) -> Turn:
+    def _turn(self, place: Place) -> Turn:
         last = place.branch == "active" and place.number == self.turn_count
         return turns.turn_at(self.transcript, place, live=self.live and last)
 
@@ -482,7 +483,7 @@ class History:
             path = t.path_to(t.spoken(t.tree.end_of(prompt)), trailing=True)
             lines = path[path.index(prompt) :] if prompt in path else path[-1:]
             depth = len(t.tree.path(prompt))
-            out.append(self._turn(turns.Place(lines, depth, names[leaf], parent, False)))
+            out.append(self._turn(Place(lines, depth, names[leaf], parent, False)))
         return out
 
     def items(
@@ -541,15 +542,15 @@ def _mtime(path: Path) -> str | None:
         return None
 
 
-def _place_of(cursor: str | None) -> turns.ItemPlace:
+def _place_of(cursor: str | None) -> ItemPlace:
     if cursor is None:
-        return turns.ItemPlace()
+        return ItemPlace()
     try:
         index, block, offset = (int(part) for part in cursor.split("."))
     except ValueError:
         raise InvalidParams("cursor: not a cursor of read_turn", field="cursor") from None
-    return turns.ItemPlace(index, block, offset)
+    return ItemPlace(index, block, offset)
 
 
-def _cursor_of(place: turns.ItemPlace) -> str:
+def _cursor_of(place: ItemPlace) -> str:
     return f"{place.index}.{place.block}.{place.offset}"

@@ -52,11 +52,9 @@ def cut_at(transcript: Transcript, boundary: Boundary, *, open_turn: bool) -> Cu
     """
     total = transcript.turn_count
     last_whole = total - 1 if open_turn else total
-    given = [
-        name
-        for name in ("latest", "through_turn", "before_turn", "turn_number", "by")
-        if getattr(boundary, name) not in (None, False)
-    ]
+    names = ("latest", "through_turn", "before_turn", "turn_number", "by")
+    values = {name: getattr(boundary, name) for name in names}
+    given = [name for name, value in values.items() if value is not None and value is not False]
     if len(given) != 1:
         raise InvalidParams(
             "A boundary is exactly one of latest, through_turn, before_turn, turn_number"

@@ -57,7 +57,7 @@ _LOCAL_TYPES = frozenset(
 # local commands, shell output, notifications, reminders, hook output, editor context.
 _INJECTED = re.compile(
     r"\s*(?:<(?:command-name|local-command-[a-z-]+|system-reminder|task-notification|"
-    r"user-prompt-submit-hook|session-start-hook|bash-input|bash-stdout|bash-stderr|"
+    r"user-prompt-submit-hook|session-start-hook|bash-stdout|bash-stderr|"
     r"user-memory-input|teammate-message|cross-session-message|ide_[a-z_]+|new-diagnostics)"
     r"[>\s]|\[Request interrupted by user)"
 )
@@ -67,6 +67,7 @@ _COMMAND = re.compile(
     r"(?:\s*<command-args>(?P<args>.*?)</command-args>)?",
     re.DOTALL,
 )
+_SHELL = re.compile(r"\s*<bash-input>(?P<command>.*?)</bash-input>\s*", re.DOTALL)
 _INJECTED_ORIGINS = frozenset(
     ("task-notification", "auto-continuation", "stophook", "coordinator", "peer", "channel")
 )
@@ -144,14 +145,19 @@ def prompt_text(record: Record) -> str | None:
         if block.get("type") == "text":
             text = block.get("text")
             if isinstance(text, str) and not _INJECTED.match(text):
-                command = _COMMAND.match(text)
-                parts.append(_command_line(command) if command else text)
+                parts.append(_as_typed(text))
         elif block.get("type") in ("image", "document"):
             parts.append(f"[{block['type']}]")
     return "\n".join(parts) if parts else None
 
 
-def _command_line(command: re.Match[str]) -> str:
+def _as_typed(text: str) -> str:
+    """A prompt as the person typed it: `/name arguments` and `!command` are kept in tags."""
+    if shell := _SHELL.fullmatch(text):
+        return f"!{shell['command']}"
+    command = _COMMAND.match(text)
+    if command is None:
+        return text
     name, arguments = command["name"].strip(), (command["args"] or "").strip()
     return f"/{name.lstrip('/')} {arguments}".rstrip()
 

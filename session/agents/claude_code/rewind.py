@@ -23,17 +23,18 @@ from session.errors import SessionDamaged
 from session.faults import fault
 from session.work import Work
 
-POINTER_SINCE = (2, 1, 197)
-"""The oldest version that was seen to honour an explicit pointer."""
+POINTER_SINCE = (2, 1, 120)
+"""The first version that was seen to honour an explicit pointer to a record."""
+EMPTY_SINCE = (2, 1, 191)
+"""The first version that was seen to honour an explicit pointer to nothing."""
 
 
 def quick_rewind(transcript: Transcript, cut: Cut) -> Effect | None:
     """The pointer that leaves `cut.kept` turns; None when the agent would not honour it."""
-    if not _honours_pointers(transcript):
-        return None
+    version = _version(transcript)
     if cut.leaf < 0:
-        return _pointer(transcript, None)
-    if not transcript.honours_pointer(cut.leaf):
+        return _pointer(transcript, None) if version >= EMPTY_SINCE else None
+    if version < POINTER_SINCE or not transcript.honours_pointer(cut.leaf):
         return None
     return _pointer(transcript, transcript.uuid_at(cut.leaf))
 
@@ -95,12 +96,12 @@ def staged_undo(
     )
 
 
-def _honours_pointers(transcript: Transcript) -> bool:
+def _version(transcript: Transcript) -> tuple[int, ...]:
     numbers = (transcript.version or "").split("-")[0].split(".")
     try:
-        return tuple(int(n) for n in numbers) >= POINTER_SINCE
+        return tuple(int(number) for number in numbers)
     except ValueError:
-        return False
+        return ()
 
 
 def _pointer(transcript: Transcript, leaf: str | None) -> Append:

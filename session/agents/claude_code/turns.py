@@ -185,6 +185,10 @@ class _Part:
 def _parts(kind: int, record: Record) -> list[_Part]:
     if kind == PROMPT:
         return [_Part("user", records.clean(records.prompt_text(record) or ""))]
+    attachment = record.get("attachment")
+    if isinstance(attachment, dict) and attachment.get("type") == "queued_command":
+        # A prompt typed while the turn ran.
+        return [_Part("user", records.block_text({"content": attachment.get("prompt")}))]
     blocks = records.content_blocks(record)
     if not blocks:
         return [_Part("event", _event_text(record))]
