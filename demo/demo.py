@@ -55,7 +55,7 @@ def show(root: Path) -> None:
     step("Sessions and their forks", "turntree tree")
     told(turntree(store, "tree"), "Read a tide table", "tide table as csv", "now and then")
     step("The turns of one", f"turntree turns {TIDES[:8]}")
-    told(turntree(store, "turns", TIDES[:8]), "I have a text file of tide", "Keep it simple")
+    told(turntree(store, "turns", TIDES[:8]), "How would you read", "Keep it simple")
 
     step("Fork it at turn 2, through a server", "turntree serve")
     with Client([program(), "serve"], store.env, store.project) as client:

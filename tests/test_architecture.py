@@ -18,8 +18,16 @@ ROOT = Path(__file__).parent.parent
 PROTOCOL_LIBRARIES = {"pygls", "lsprotocol"}
 FACE = {"session.service", "session.model", "session.errors", "session.work", "session.home"}
 """What of the engine the server may name: its verbs, its values, its errors, its directory."""
-WORDS = {"session.model", "session.errors", "session.work"}
-"""The floor: values, errors and the handle on blocking work, which every room may use."""
+FLOORS = (
+    ("session.service",),
+    ("session.forking", "session.rewinding", "session.paging", "session.watch"),
+    ("session.catalog", "session.operations"),
+    ("session.agents",),
+    ("session.effects", "session.staging", "session.locks", "session.store"),
+    ("session.osfile", "session.faults", "session.home", "session.ids"),
+    ("session.model", "session.errors", "session.work"),
+)
+"""The rooms of the engine from the verbs down to the words, as docs/architecture.md has them."""
 INSTALLED_AS = {"attrs": {"attrs", "attr"}}
 
 
@@ -87,15 +95,39 @@ def test_the_server_sees_only_the_face_of_the_engine(source: Source) -> None:
     assert [i for i in used if i.module not in FACE] == []
 
 
-@pytest.mark.parametrize("source", named(SESSION))
-def test_no_room_of_the_engine_imports_the_verbs_above_it(source: Source) -> None:
-    assert [i for i in source.imports if i.module == "session.service"] == []
+def floor_of(module: str) -> int:
+    for number, rooms in enumerate(FLOORS):
+        if any(module == room or module.startswith(f"{room}.") for room in rooms):
+            return number
+    pytest.fail(f"{module} is in no room: give it one here and in docs/architecture.md")
 
 
-@pytest.mark.parametrize("source", named([s for s in SESSION if s.name in WORDS]))
-def test_the_words_of_the_engine_depend_on_nothing_but_words(source: Source) -> None:
-    used = {i.module for i in source.imports if i.module.split(".")[0] == "session"}
-    assert used <= WORDS
+@pytest.mark.parametrize("source", named([s for s in SESSION if s.name != "session"]))
+def test_a_room_of_the_engine_imports_nothing_from_above_it(source: Source) -> None:
+    used = [i for i in source.imports if i.module.startswith("session.")]
+    floor = floor_of(source.name)
+    assert [i for i in used if floor_of(i.module) < floor] == []
+
+
+@pytest.mark.parametrize("room", [room for floor in FLOORS for room in floor])
+def test_each_room_is_there_and_has_its_place_on_the_page(room: str) -> None:
+    assert is_module(room)
+    assert room.split(".")[1] in (ROOT / "docs" / "architecture.md").read_text()
+
+
+def test_an_agent_knows_no_other_agent_and_no_database() -> None:
+    shared = ("session.agents.base", "session.agents.spans")
+    agents = [s for s in SESSION if s.name.startswith("session.agents.")]
+    for source in agents:
+        own = ".".join(source.name.split(".")[:3])
+        foreign = [
+            i
+            for i in source.imports
+            if i.module.split(".")[0] in ("sqlite3", "aiosqlite")
+            or i.module == "session.store.database"
+            or (i.module.startswith("session.agents.") and not i.module.startswith((own, *shared)))
+        ]
+        assert foreign == [], source.name
 
 
 def test_no_imports_go_in_a_circle() -> None:
