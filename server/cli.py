@@ -19,14 +19,11 @@ def main() -> None:
         sys.exit(serve())
     try:
         code = _command_line()
-        # A full disk or a closed pipe must show in the exit code: flush while we still can.
-        if sys.stdout is not None:
-            sys.stdout.flush()
     except BrokenPipeError:
-        _forget_output()
         code = 141
     except KeyboardInterrupt:
         code = 130
+    _let_go_of_output()
     sys.exit(code)
 
 
@@ -37,10 +34,16 @@ def _command_line() -> int:
     return run(sys.argv[1:])
 
 
-def _forget_output() -> None:
-    """Point stdout at nothing, so that the interpreter's last flush says nothing."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
+def _let_go_of_output() -> None:
+    """Write what is left of the output; if that fails, drop it, for the interpreter would
+    complain about it at its own end."""
+    if sys.stdout is None:
+        return
+    try:
+        sys.stdout.flush()
+    except OSError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from server.commands import change, completion, look, names, options
-from server.commands.invocation import Invocation, here, print_error, write_json
+from server.commands.invocation import Invocation, flush, here, print_error, write_json
 from server.render import sessions as render
 from server.render import words
 from server.version import version
@@ -30,13 +30,9 @@ def run(arguments: list[str]) -> int:
         # A lone surrogate in a file name, or a prompt in a Latin-1 terminal, is no failure.
         sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     try:
-        code = turntree.main(arguments, _PROGRAM, standalone_mode=False, obj=invocation)
-        return code if isinstance(code, int) else 0
-    except click.exceptions.Abort as abort:
-        # click turns SIGINT into this; only ^D in a question is a plain no.
-        if isinstance(abort.__cause__, KeyboardInterrupt):
-            raise KeyboardInterrupt from None
-        return 1
+        return _invoke(arguments, invocation)
+    except click.exceptions.Exit as leave:
+        return leave.exit_code
     except click.ClickException as wrong:
         wrong.show()
         return wrong.exit_code
@@ -54,6 +50,21 @@ def run(arguments: list[str]) -> int:
         advice = ["TURNTREE_LOG=debug shows where it happened"]
         _fail(invocation, -32603, message, {"kind": "internal"}, advice)
     return 1
+
+
+def _invoke(arguments: list[str], invocation: Invocation) -> int:
+    """What click's own `main` does, but every failure stays an exception of its own kind."""
+    asked = os.environ.get(f"_{_PROGRAM.upper()}_COMPLETE")
+    if asked:
+        # Only a shell that completes a line gets here.
+        from click.shell_completion import shell_complete
+
+        return shell_complete(turntree, {}, _PROGRAM, f"_{_PROGRAM.upper()}_COMPLETE", asked)
+    with turntree.make_context(_PROGRAM, arguments, obj=invocation) as context:
+        turntree.invoke(context)
+    # A full disk shows at the latest here, while it can still become an error.
+    flush(sys.stdout)
+    return 0
 
 
 def _fail(
@@ -181,12 +192,10 @@ def _status(run: Invocation) -> None:
 )
 def serve(log_level: str | None) -> None:
     """Speak JSON-RPC with an editor over stdin and stdout."""
-    if log_level:
-        os.environ["TURNTREE_LOG"] = log_level
     # The protocol's libraries take 0.4 s to import, and only the server needs them.
     from server.app import main
 
-    sys.exit(main())
+    sys.exit(main(log_level))
 
 
 @options.command("completion", *(completion.INSTALL[shell] for shell in completion.SHELLS))

@@ -71,7 +71,8 @@ def turns(
     context: click.Context, _parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem[str]]:
     """Numbers of the newest turns of the session that the line names, with their prompts."""
-    session = context.params.get("session")
+    # Behind an option that still lacks its value, click leaves the arguments unassigned.
+    session = context.params.get("session") or next(iter(context.args), None)
     if not session:
         return []
 

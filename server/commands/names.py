@@ -173,10 +173,7 @@ async def boundary(
     if name is None:
         return Boundary(latest=True)
     if _is_number(name):
-        number = int(name)
-        if number < 1:
-            raise click.UsageError("Turn numbers begin at 1.")
-        return Boundary(turn_number=number if through is not None else number - 1)
+        return Boundary(turn_number=int(name) - (before is not None))
     turn_id = await turn(service, session_id, name)
     if through is not None:
         return Boundary(through_turn=turn_id)

@@ -70,7 +70,15 @@ def at(help: str) -> Callable[[Command], Command]:
 
 
 def turn_option(name: str, help: str) -> Callable[[Command], Command]:
-    return click.option(name, metavar="TURN", help=help, shell_complete=completion.turns)
+    return click.option(
+        name, metavar="TURN", help=help, shell_complete=completion.turns, callback=_from_one
+    )
+
+
+def _from_one(_: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    if value is not None and value.isdigit() and int(value) == 0:
+        raise click.BadParameter("turn numbers begin at 1", param=parameter)
+    return value
 
 
 def dry_run(function: Command) -> Command:

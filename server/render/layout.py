@@ -3,6 +3,9 @@
 Text in them is already harmless (see `words`).  A `Line` is a sequence of plain strings
 and (text, style) pairs; styles are the names in `terminal.STYLES`, and mean nothing in
 plain output.
+
+The classes are bare: attrs writes the code of each at every start, and what nobody uses,
+comparing and printing, is most of it.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ Span = str | tuple[str, str]
 Line = Sequence[Span]
 
 
-@define(frozen=True)
+@define(frozen=True, slots=False, eq=False, repr=False)
 class Column:
     """`elastic` columns give way on a narrow terminal, the heavier ones last."""
 
@@ -24,14 +27,14 @@ class Column:
     elastic: int = 0
 
 
-@define(frozen=True)
+@define(frozen=True, slots=False, eq=False, repr=False)
 class Table:
     columns: Sequence[Column]
     rows: Sequence[Sequence[Line]]
     headers: bool = True
 
 
-@define(frozen=True)
+@define(frozen=True, slots=False, eq=False, repr=False)
 class Node:
     """A tree; `children` stand below their node in order."""
 
@@ -39,7 +42,7 @@ class Node:
     children: Sequence[Node] = ()
 
 
-@define(frozen=True)
+@define(frozen=True, slots=False, eq=False, repr=False)
 class Lines:
     """Lines of running text, `indent` columns in.  With `wrap` a terminal breaks them between
     words at its edge; without, they stay whole, so that a command can be pasted."""
@@ -49,7 +52,7 @@ class Lines:
     wrap: bool = False
 
 
-@define(frozen=True)
+@define(frozen=True, slots=False, eq=False, repr=False)
 class Blank:
     """An empty line."""
 

@@ -1,0 +1,193 @@
+"""The process: what it loads, how it ends, what it helps a shell with."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.server.program import command, conversation, environment, turntree
+from tests.world import World
+
+COMMANDS = (
+    "sessions",
+    "turns",
+    "show",
+    "tree",
+    "branches",
+    "fork",
+    "rewind",
+    "undo",
+    "redo",
+    "operations",
+    "promote",
+    "discard",
+    "serve",
+    "completion",
+)
+LATER = ("search", "check", "repair", "snapshot", "diff", "blame", "verify", "gc", "acp", "purge")
+
+
+def test_a_piped_listing_loads_neither_the_protocol_nor_rich(world: World) -> None:
+    conversation(world)
+    probe = (
+        "import sys\n"
+        "from server.cli import main\n"
+        "try:\n    main()\n"
+        "finally:\n    print(*{m.split('.')[0] for m in sys.modules}, file=sys.stderr)\n"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", probe, "sessions"],
+        cwd=world.cwd,
+        env=environment(world),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    loaded = set(ran.stderr.split())
+    assert ran.stdout.startswith("SESSION")
+    assert not loaded & {"pygls", "lsprotocol", "cattrs", "rich", "watchfiles", "email"}
+
+
+@pytest.mark.parametrize("name", ["", *COMMANDS])
+def test_each_command_has_help_with_an_example(world: World, name: str) -> None:
+    words = [name] if name else []
+    short, long = turntree(world, *words, "-h"), turntree(world, *words, "--help")
+    assert short.code == 0 and short.out == long.out
+    assert "turntree" in short.out.partition("Examples:\n")[2]
+    assert "--json" in short.out
+
+
+def test_only_what_works_is_offered(world: World) -> None:
+    shown = turntree(world, "--help").out
+    assert all(f"\n  {name} " in shown for name in COMMANDS)
+    assert not any(f"\n  {name} " in shown for name in LATER)
+
+
+def test_the_version_is_one_line(world: World) -> None:
+    ran = turntree(world, "--version")
+    assert ran.code == 0 and ran.out.startswith("turntree ") and ran.out.count("\n") == 1
+
+
+def test_a_mistyped_command_is_answered_with_the_nearest(world: World) -> None:
+    ran = turntree(world, "frok")
+    assert ran.code == 2 and "fork" in ran.err
+
+
+@pytest.mark.parametrize("arguments", [["turns", "last"], ["turns", "last", "--json"]])
+def test_a_reader_that_leaves_is_no_error_message(world: World, arguments: list[str]) -> None:
+    conversation(world, 400)
+    process = subprocess.Popen(
+        [*command(), *arguments, "--limit", "400"],
+        cwd=world.cwd,
+        env=environment(world),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout is not None and process.stderr is not None
+    process.stdout.close()
+    errors = process.stderr.read()
+    process.stderr.close()
+    assert process.wait() == 141
+    assert errors == b""
+
+
+def test_output_that_cannot_be_written_is_an_error(world: World) -> None:
+    conversation(world)
+    with open("/dev/full", "wb") as full:
+        ran = subprocess.run(
+            [*command(), "sessions"],
+            cwd=world.cwd,
+            env=environment(world),
+            stdout=full,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+    assert ran.returncode == 1
+    assert ran.stderr.startswith(b"error: ") and b"Traceback" not in ran.stderr
+
+
+def test_a_closed_stdout_is_no_crash(world: World) -> None:
+    conversation(world)
+    ran = subprocess.run(
+        ["bash", "-c", '"$@" >&-', "bash", *command(), "sessions"],
+        cwd=world.cwd,
+        env=environment(world),
+        capture_output=True,
+        check=False,
+    )
+    assert ran.returncode == 0 and ran.stderr == b""
+
+
+def test_a_latin_terminal_shows_what_it_can(world: World) -> None:
+    conversation(world)
+    ran = turntree(world, "sessions", "--all", env={"PYTHONIOENCODING": "latin-1"})
+    assert ran.code == 0 and "\\u65b0\\u805e" in ran.out
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_completion_script_says_how_to_install_it(world: World, shell: str) -> None:
+    ran = turntree(world, "completion", shell)
+    assert ran.code == 0
+    assert any(line.startswith("# Install with:  ") for line in ran.lines[:2])
+    assert "_TURNTREE_COMPLETE" in ran.out
+
+
+def complete(world: World, *typed: str, shell: str = "zsh") -> list[str]:
+    """What the shell is told when the last of `typed` is to be completed."""
+    line = {
+        "COMP_WORDS": " ".join(["turntree", *typed]),
+        "COMP_CWORD": str(len(typed)),
+        "_TURNTREE_COMPLETE": f"{shell}_complete",
+    }
+    ran = turntree(world, env=line)
+    assert ran.code == 0 and ran.err == ""
+    return [row for row in ran.lines if row]
+
+
+def test_a_shell_completes_session_ids_with_their_titles(world: World) -> None:
+    native = conversation(world)
+    told = complete(world, "fork", native[:3])
+    assert told == ["plain", native, "question 1"]
+    assert complete(world, "fork", "la") == ["plain", "last", "the newest in this directory"]
+    assert f"plain,{native}" in complete(world, "turns", "", shell="bash")
+
+
+def test_a_session_of_another_directory_is_completed_too(world: World) -> None:
+    native = conversation(world, cwd=world.home / "elsewhere")
+    assert native in complete(world, "turns", native[:3])
+
+
+def test_a_shell_completes_turn_numbers_with_their_prompts(world: World) -> None:
+    native = conversation(world, 3)
+    told = complete(world, "show", native, "")
+    assert told == [
+        *("plain", "3", "question 3"),
+        *("plain", "2", "question 2"),
+        *("plain", "1", "question 1"),
+    ]
+    assert complete(world, "rewind", native, "--before", "2") == ["plain", "2", "question 2"]
+
+
+def test_completion_is_silent_where_something_is_wrong(world: World) -> None:
+    world.state.write_text("in the way")
+    assert complete(world, "show", "zzz", "1") == []
+    assert complete(world, "turns", "x") == []
+
+
+def test_serve_starts_the_server(world: World) -> None:
+    process = subprocess.Popen(
+        [*command(), "serve", "--log-level", "debug"],
+        cwd=world.cwd,
+        env=environment(world),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    body = b'{"jsonrpc":"2.0","id":1,"method":"shutdown"}'
+    end = b'{"jsonrpc":"2.0","method":"exit"}'
+    sent = b"".join(b"Content-Length: %d\r\n\r\n%s" % (len(m), m) for m in (body, end))
+    out, _ = process.communicate(sent, timeout=60)
+    assert b'"id":1' in out.replace(b" ", b"")
+    assert process.returncode is not None and process.returncode >= 0
