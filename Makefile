@@ -38,7 +38,7 @@ test: $(DEV_STAMP) $(RIG_STAMP)
 	@PATH="$(BIN):$$PATH" $(BIN)/python -m pytest -q $(ARGS)
 
 lint: $(DEV_STAMP)
-	@$(BIN)/ruff format --check --quiet . || { echo "ruff format: 'make format' mends this" >&2; exit 1; }
+	@$(BIN)/ruff format --check --quiet --output-format concise . || { echo "ruff format: 'make format' mends this" >&2; exit 1; }
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/mypy --strict --no-error-summary server session
 	@echo "lint: ruff format, ruff check and mypy --strict found nothing"
