@@ -87,6 +87,10 @@ class TurntreeServer(LanguageServer):
             os._exit(128 + signum)
         self._leave(128 + signum, 0.0)
 
+    def report_server_error(self, error: Exception, source: Any) -> None:
+        """Log what pygls would show to the person as a message, paths and all."""
+        logger.error("a notification could not be handled", exc_info=error)
+
     async def _verb(self, request: Request) -> Any:
         params = request.params
         if type(params) is dict and params.get("workDoneToken") is not None:

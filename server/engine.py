@@ -37,14 +37,16 @@ class Engine:
         return await asyncio.shield(self._opening)
 
     async def close(self) -> None:
+        if self._opening is None:
+            return
+        with contextlib.suppress(Exception, asyncio.CancelledError):
+            await self._opening
         for task in self._behind:
             task.cancel()
         if self._behind:
             await asyncio.wait(self._behind)
-        if self._opening is not None:
-            with contextlib.suppress(Exception, asyncio.CancelledError):
-                service = await self._opening
-                await service.close()
+        if self.opened is not None:
+            await self.opened.close()
 
     @staticmethod
     def _failed(task: asyncio.Task[Service]) -> bool:

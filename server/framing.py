@@ -22,7 +22,7 @@ _MAX_LINE = 8192
 
 _USUAL = re.compile(rb"Content-Length: (\d{1,8})\r\n\r\n")
 
-_HEADER = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+)[ \t]*:[ \t]*(.*?)[ \t]*$", re.DOTALL)
+_HEADER = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]{1,64})[ \t]*:[ \t]*(.*?)[ \t]*$", re.DOTALL)
 
 # Where a body came without a usable header, the next header begins in the middle of a line.
 _BURIED = re.compile(rb"content-length[ \t]*:[ \t]*(\d+)[ \t]*$", re.IGNORECASE)

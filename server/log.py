@@ -39,9 +39,10 @@ def start(level: str | None = None) -> None:
     """
     chosen = (level or os.environ.get("TURNTREE_LOG") or "info").lower()
     root = logging.getLogger()
-    root.setLevel(chosen.upper() if chosen in LEVELS else "INFO")
-    # pygls logs whole messages, which hold prompts.
-    logging.getLogger("pygls").setLevel(logging.WARNING)
+    # Libraries log whole messages and rows below warnings, and those hold prompts.
+    root.setLevel(logging.WARNING)
+    for ours in ("server", "session"):
+        logging.getLogger(ours).setLevel(chosen.upper() if chosen in LEVELS else "INFO")
     try:
         folder = home() / "logs"
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -206,7 +206,7 @@ class Protocol(LanguageServerProtocol):
         took = (time.perf_counter() - request.began) * 1000
         outcome = getattr(result, "operation_id", None) or "ok"
         if error is not None:
-            outcome = f"{error.code} {(error.data or {}).get('kind', '')}"
+            outcome = f"{error.code} {(error.data or {}).get('kind', '-')}"
         self.request_log.note(request.operation, f"{request.method} {took:.1f} ms {outcome}")
 
     def fail(self, request: Request, failure: BaseException) -> None:
@@ -238,14 +238,20 @@ class Protocol(LanguageServerProtocol):
         elif method == types.WINDOW_WORK_DONE_PROGRESS_CANCEL:
             token = fields.get("token")
             self._cancel(lambda r: r.progress is not None and r.progress.token == token)
-        elif self._initialized and (
-            method in self.fm.features or method in self.fm.builtin_features
-        ):
-            self._adopt()
-            message = {"jsonrpc": "2.0", "method": method, "params": fields}
-            self._handle_notification(method, self.structure_message(message).params)
-        else:
+        elif self._initialized:
+            self._tell_pygls(method, fields)
+
+    def _tell_pygls(self, method: str, params: dict[str, Any]) -> None:
+        if method not in self.fm.features and method not in self.fm.builtin_features:
             logger.debug("notification %s is ignored", method)
+            return
+        self._adopt()
+        try:
+            typed = self.structure_message({"jsonrpc": "2.0", "method": method, "params": params})
+        except JsonRpcException:
+            logger.warning("notification %s does not fit its type", method)
+            return
+        self._handle_notification(method, typed.params)
 
     async def _feature(self, request: Request) -> Any:
         handler = self.fm.features.get(request.method)
@@ -268,8 +274,13 @@ class Protocol(LanguageServerProtocol):
         if params is None:
             return
         needed: dict[str, Any] = {"capabilities": {}, "processId": None, "rootUri": None}
-        message = {"jsonrpc": "2.0", "id": 0, "method": types.INITIALIZE, "params": needed | params}
-        for _ in self.lsp_initialize(self.structure_message(message).params):
+        message = {"jsonrpc": "2.0", "id": 0, "method": types.INITIALIZE}
+        try:
+            typed = self.structure_message(message | {"params": needed | params})
+        except JsonRpcException:
+            logger.warning("the client's capabilities do not fit their type")
+            typed = self.structure_message(message | {"params": needed})
+        for _ in self.lsp_initialize(typed.params):
             pass
 
     def _response(self, message: dict[str, Any]) -> bool:
