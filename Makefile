@@ -17,7 +17,7 @@ RIG_STAMP := $(RIG)/node_modules/rig-$(call HASH,$(wildcard $(RIG)/package-lock.
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input -qq
 LOCKED := --require-hashes --only-binary :all:
 
-.PHONY: help demo test lint format bench lock clean
+.PHONY: help demo test needs lint format bench lock clean
 
 help:
 	@echo "make demo    fork, rewind and undo sample sessions in a temporary store (under a minute)"
@@ -31,11 +31,13 @@ help:
 demo: $(RUN_STAMP)
 	@$(BIN)/python demo/demo.py
 
-test: $(DEV_STAMP) $(RIG_STAMP)
-	@command -v tmux >/dev/null || { \
-	  echo "make test: tmux is missing; it gives the agent's program its terminal." >&2; \
-	  echo "           Install it first, for example: apt-get install tmux" >&2; exit 1; }
+test: needs $(DEV_STAMP) $(RIG_STAMP)
 	@PATH="$(BIN):$$PATH" $(BIN)/python -m pytest -q $(ARGS)
+
+needs:
+	@for tool in git npm tmux; do command -v $$tool >/dev/null || { \
+	  echo "make test needs $$tool; install it first, for example: apt-get install $$tool" >&2; \
+	  exit 1; }; done
 
 lint: $(DEV_STAMP)
 	@$(BIN)/ruff format --check --quiet --output-format concise . || { echo "ruff format: 'make format' mends this" >&2; exit 1; }
