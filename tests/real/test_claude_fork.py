@@ -8,36 +8,16 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from attrs import define
 
 from tests.client import Client
-from tests.real.asking import asked, before_prompt, fork, native, new_id, session_id
+from tests.real.asking import Recorded, asked, fork, native, new_id, path_of, session_id
 from tests.rig.claude import Claude
-from tests.rig.model import Model, Reply, Request, Tool
+from tests.rig.model import Model, Reply, Tool
 from tests.world import World, assert_untouched, store_hash
 
 PROMPTS = [f"do task {n} 任務" for n in range(1, 6)]
-
-
-@define(frozen=True)
-class Recorded:
-    """The source session, and what the program sent while it was recorded."""
-
-    world: World
-    id: str
-    requests: tuple[Request, ...]
-
-    @property
-    def path(self) -> Path:
-        return next((self.world.store / "projects").glob(f"*/{self.id}.jsonl"))
-
-    def before(self, turn_number: int) -> list[tuple[str, str, str]]:
-        """The conversation that the source itself sent before the prompt of a turn."""
-        prompt = PROMPTS[turn_number - 1]
-        return before_prompt(next(r for r in self.requests if r.newest == prompt))
 
 
 @pytest.fixture(scope="module")
@@ -97,8 +77,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
             "turn 4 done",
             "turn 5 done",
         )
-        native_id = Claude(model, world.home).talk(cwd, *PROMPTS)
-        return Recorded(world, native_id, tuple(model.mains()))
+        return Recorded.talk(Claude(model, world.home), world, *PROMPTS)
 
 
 @pytest.fixture
@@ -137,7 +116,7 @@ def test_a_fork_at_turn_2_sends_exactly_turns_1_and_2_and_the_new_prompt(
 
     assert answer.session_id == native(result["session"])
     sent = _paths_of(model.last().said(), native(result["session"]), source.id)
-    assert sent == [*source.before(3), asked("what now?")]
+    assert sent == [*source.before(PROMPTS[2]), asked("what now?")]
 
 
 def test_resuming_a_fork_leaves_its_source_as_it_was(
@@ -168,7 +147,7 @@ def test_a_fork_of_a_fork_sends_the_turns_that_both_kept(
     claude.resume(second["resume"], "in the second fork")
     sent = _paths_of(model.last().said(), native(second["session"]), source.id)
     assert sent == [
-        *source.before(5),
+        *source.before(PROMPTS[4]),
         asked("in the first fork"),
         ("assistant", "text", "answer to: in the first fork"),
         asked("in the second fork"),
@@ -176,7 +155,7 @@ def test_a_fork_of_a_fork_sends_the_turns_that_both_kept(
 
     claude.resume(third["resume"], "in the third fork")
     sent = _paths_of(model.last().said(), native(third["session"]), source.id)
-    assert sent == [*source.before(4), asked("in the third fork")]
+    assert sent == [*source.before(PROMPTS[3]), asked("in the third fork")]
 
 
 def test_a_fork_into_another_directory_is_resumed_there(
@@ -191,7 +170,7 @@ def test_a_fork_into_another_directory_is_resumed_there(
     claude.resume(result["resume"], "where are you?")
 
     said = model.last().said()
-    assert said[: len(source.before(2))] == source.before(2)
+    assert said[: len(source.before(PROMPTS[1]))] == source.before(PROMPTS[1])
     assert said[-1] == ("user", "tool_result", str(elsewhere))
 
 
@@ -200,7 +179,7 @@ def test_a_large_tool_result_is_copied_and_the_records_name_the_copy(
 ) -> None:
     result = fork(server, source.id, 2)
     child = native(result["session"])
-    path = next((source.world.store / "projects").glob(f"*/{child}.jsonl"))
+    path = path_of(source.world, child)
     kept = list(path.with_suffix("").glob("tool-results/*"))
     original = list(source.path.with_suffix("").glob("tool-results/*"))
     assert [p.read_bytes() for p in kept] == [p.read_bytes() for p in original]
@@ -216,7 +195,7 @@ def test_a_fork_that_drops_the_large_tool_result_has_no_copy_of_it(
     server: Client, source: Recorded
 ) -> None:
     child = native(fork(server, source.id, 1)["session"])
-    path = next((source.world.store / "projects").glob(f"*/{child}.jsonl"))
+    path = path_of(source.world, child)
     assert not list(path.with_suffix("").glob("tool-results/*"))
 
 
@@ -226,7 +205,7 @@ def test_a_fork_keeps_the_call_of_a_subagent_and_what_it_answered(
     result = fork(server, source.id, 4)
     claude.resume(result["resume"], "who was asked?")
     sent = _paths_of(model.last().said(), native(result["session"]), source.id)
-    assert sent == [*source.before(5), asked("who was asked?")]
+    assert sent == [*source.before(PROMPTS[4]), asked("who was asked?")]
     assert any(text.startswith("Agent ") for _, kind, text in sent if kind == "tool_use")
 
 
@@ -257,7 +236,7 @@ def test_a_staged_fork_is_unknown_to_the_program_until_it_is_promoted(
     assert promoted["state"] == "ready"
     claude.resume(promoted["resume"], "now")
     sent = _paths_of(model.last().said(), child, source.id)
-    assert sent == [*source.before(3), asked("now")]
+    assert sent == [*source.before(PROMPTS[2]), asked("now")]
 
 
 def test_the_program_restores_files_from_the_history_that_a_fork_carries(
@@ -291,7 +270,7 @@ def test_the_programs_own_picker_offers_a_fork_by_its_title(
         tui.wait_for("turn 2 done")
         tui.say("from the picker", "answer to: from the picker")
     sent = _paths_of(model.last().said(), native(result["session"]), source.id)
-    assert sent == [*source.before(3), asked("from the picker")]
+    assert sent == [*source.before(PROMPTS[2]), asked("from the picker")]
 
 
 def _paths_of(

@@ -2,35 +2,50 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Iterator
 
 import pytest
 
 from tests.client import Client, RpcError
-from tests.real.asking import asked, before_prompt, new_id, session_id
+from tests.real.asking import Recorded, asked, new_id, path_of, session_id
 from tests.rig.claude import Claude
 from tests.rig.model import Model, Reply, Tool
 from tests.world import World, store_hash
 
 
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
+    """A session of three turns, the second with a tool call."""
+    world = World.make(tmp_path_factory.mktemp("three turns"))
+    with Model() as model:
+        model.script(
+            "first done",
+            Reply("looking", tools=(Tool("Bash", {"command": "echo two", "description": "say"}),)),
+            "second done",
+            "third done",
+        )
+        return Recorded.talk(Claude(model, world.home), world, "one", "two", "three")
+
+
 @pytest.fixture
-def source(claude: Claude, model: Model, world: World) -> str:
-    """The native id of a session of three turns, the second with a tool call."""
-    model.script(
-        "first done",
-        Reply("looking", tools=(Tool("Bash", {"command": "echo two", "description": "say"}),)),
-        "second done",
-        "third done",
-    )
-    return claude.talk(world.cwd, "one", "two", "three")
+def world(recorded: Recorded) -> World:
+    return recorded.world
 
 
-def _path(world: World, native_id: str) -> Path:
-    return next((world.store / "projects").glob(f"*/{native_id}.jsonl"))
+@pytest.fixture(scope="module")
+def server(recorded: Recorded) -> Iterator[Client]:
+    with Client(recorded.world.env(), cwd=recorded.world.cwd) as client:
+        yield client
+
+
+@pytest.fixture
+def source(recorded: Recorded) -> str:
+    """The native id of a copy of the recorded session, for this test to rewind."""
+    return recorded.copied()
 
 
 def test_a_rewound_session_sends_exactly_the_kept_turns_and_the_new_prompt(
-    server: Client, source: str, claude: Claude, model: Model
+    server: Client, source: str, recorded: Recorded, claude: Claude, model: Model
 ) -> None:
     result = server.rewind(session_id=session_id(source), to={"turn_number": 2})
     assert result["status"] == "rewound"
@@ -40,8 +55,7 @@ def test_a_rewound_session_sends_exactly_the_kept_turns_and_the_new_prompt(
     answer = claude.resume(result["session"]["resume"], "another third")
 
     assert answer.session_id == source
-    kept = before_prompt(model.asked("three"))
-    assert model.last().said() == [*kept, asked("another third")]
+    assert model.last().said() == [*recorded.before("three"), asked("another third")]
 
 
 def test_a_rewind_holds_when_the_session_goes_on(
@@ -62,18 +76,18 @@ def test_a_rewind_holds_when_the_session_goes_on(
 def test_an_undone_rewind_sends_all_turns_and_leaves_the_file_as_it_was(
     server: Client, source: str, claude: Claude, model: Model, world: World
 ) -> None:
-    before = _path(world, source).read_bytes()
+    before = path_of(world, source).read_bytes()
     server.rewind(session_id=session_id(source), to={"turn_number": 1})
     undone = server.undo(session_id=session_id(source))
     assert undone["status"] == "undone"
-    assert _path(world, source).read_bytes() == before
+    assert path_of(world, source).read_bytes() == before
 
     claude.resume(undone["session"]["resume"], "four")
     assert model.last().prompts() == ["one", "two", "three", "four"]
 
 
 def test_a_redone_rewind_sends_the_kept_turns_again(
-    server: Client, source: str, claude: Claude, model: Model
+    server: Client, source: str, recorded: Recorded, claude: Claude, model: Model
 ) -> None:
     server.rewind(session_id=session_id(source), to={"turn_number": 1})
     server.undo(session_id=session_id(source))
@@ -81,7 +95,7 @@ def test_a_redone_rewind_sends_the_kept_turns_again(
     assert redone["status"] == "redone"
 
     claude.resume(redone["session"]["resume"], "after redo")
-    assert model.last().said() == [*before_prompt(model.asked("two")), asked("after redo")]
+    assert model.last().said() == [*recorded.before("two"), asked("after redo")]
 
 
 def test_a_rewind_to_nothing_sends_only_the_new_prompt(
@@ -137,7 +151,7 @@ def test_a_rewind_is_refused_while_the_terminal_has_the_session_open(
 ) -> None:
     with claude.tui(world.cwd, "--resume", source) as tui:
         tui.wait_for("third done")
-        before = _path(world, source).read_bytes()
+        before = path_of(world, source).read_bytes()
         with pytest.raises(RpcError) as refused:
             server.rewind(session_id=session_id(source), to={"turn_number": 1}, wait_ms=0)
         assert refused.value.kind == "session_busy"
@@ -145,7 +159,7 @@ def test_a_rewind_is_refused_while_the_terminal_has_the_session_open(
         assert server.get_session(session_id=session_id(source))["session"]["live"]["pid"] == (
             tui.pid
         )
-        assert _path(world, source).read_bytes() == before
+        assert path_of(world, source).read_bytes() == before
 
         alternative = refused.value.data["alternative"]
         child = server.call(alternative["method"], alternative["params"])
