@@ -29,7 +29,7 @@ def main() -> None:
 
 def _command_line() -> int:
     # After the fast way out above; see there.
-    from server.commands import run
+    from server.commands.run import run
 
     return run(sys.argv[1:])
 

@@ -180,11 +180,13 @@ def _of_operation(function: Callable[..., None]) -> Callable[..., None]:
     return function
 
 
-async def _target(service: Service, session: str | None, operation: str | None) -> dict[str, str]:
-    """Which rewind or fork undo and redo are about, as keywords of both verbs."""
+async def _target(
+    service: Service, session: str | None, operation: str | None
+) -> tuple[str | None, str | None]:
+    """The session or the operation that undo and redo are about."""
     if session is not None:
-        return {"session_id": await names.session(service, session)}
-    return {"operation_id": await names.operation(service, operation or "")}
+        return await names.session(service, session), None
+    return None, await names.operation(service, operation or "")
 
 
 def _exactly_one(session: str | None, operation: str | None) -> None:
@@ -210,8 +212,10 @@ def undo(
     _exactly_one(session, operation)
 
     async def work(service: Service) -> UndoResult:
+        session_id, operation_id = await _target(service, session, operation)
         return await service.undo(
-            **await _target(service, session, operation),
+            session_id,
+            operation_id=operation_id,
             dry_run=dry_run,
             expect_revision=expect_revision,
             wait_ms=wait_ms,
@@ -239,8 +243,10 @@ def redo(
     _exactly_one(session, operation)
 
     async def work(service: Service) -> UndoResult:
+        session_id, operation_id = await _target(service, session, operation)
         return await service.redo(
-            **await _target(service, session, operation),
+            session_id,
+            operation_id=operation_id,
             dry_run=dry_run,
             expect_revision=expect_revision,
             wait_ms=wait_ms,

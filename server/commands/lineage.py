@@ -1,10 +1,14 @@
-"""Sessions with their forks and ancestors, gathered from the verbs that list them."""
+"""`turntree tree`: sessions with their forks and ancestors, from the verbs that list them."""
 
 from __future__ import annotations
 
+import click
 from attrs import define, evolve
 
-from server.commands import names
+from server.commands import names, options
+from server.commands.invocation import Invocation
+from server.render import sessions as render_sessions
+from server.render import tree as render
 from session.errors import SessionNotFound
 from session.model import Branch, Session, SessionPage, Turn
 from session.service import Service
@@ -95,3 +99,39 @@ async def _forks(service: Service, session_id: str) -> list[Session]:
             if cursor is None:
                 break
     return out
+
+
+@options.command("tree", "turntree tree", "turntree tree last", "turntree tree --all")
+@options.optional_session
+@click.option("--all", "everywhere", is_flag=True, help="The sessions of every directory.")
+@click.option("--cwd", metavar="DIR", help="The sessions of DIR.  [default: where you are]")
+@click.pass_obj
+def tree(run: Invocation, session: str | None, everywhere: bool, cwd: str | None) -> None:
+    """Show which session was forked from which.
+
+    With SESSION also its turns and the branches that leave them.  With --json the session's
+    form is {session, ancestors, forks, branches, turns}, else it is a list of sessions.
+    """
+    if session is None:
+        below = names.place(cwd, everywhere)
+        result = run.engine(lambda service: forest(service, below))
+        run.emit(
+            result,
+            lambda: render.forest(result, below) or render_sessions.page(result, below, run.short),
+            render_sessions.skipped(result),
+        )
+        return
+    if everywhere or cwd is not None:
+        raise click.UsageError("--all and --cwd choose sessions; leave out SESSION.")
+
+    async def work(service: Service) -> Family:
+        session_id = await names.session(service, session)
+        return await family(service, session_id, run.report)
+
+    found = run.engine(work)
+    run.emit(
+        found,
+        lambda: render.family(
+            found.session, found.ancestors, found.forks, found.branches, found.turns
+        ),
+    )

@@ -1,25 +1,17 @@
-"""Commands that only look: sessions, turns, show, branches, operations, tree."""
+"""Commands that only look: sessions, turns, show, branches, operations; and the status."""
 
 from __future__ import annotations
 
 import click
 
-from server.commands import completion, lineage, names, options
+from server.commands import completion, names, options
 from server.commands.invocation import Invocation, here
 from server.render import sessions as render
-from server.render import tree as render_tree
 from server.render import turns as render_turns
+from server.render import words
+from server.version import version
 from session.model import BranchList, OperationPage, SessionPage, TurnItems, TurnPage
 from session.service import Service
-
-
-def _place(cwd: str | None, everywhere: bool) -> str | None:
-    """The directory to list below: `--cwd`, else the current one; None for all of them."""
-    if everywhere:
-        if cwd is not None:
-            raise click.UsageError("--all lists every directory; leave out --cwd.")
-        return None
-    return names.directory(cwd) or here()
 
 
 @options.command(
@@ -58,7 +50,7 @@ def sessions(
 
     Without --all, those of this directory and of the directories below it.
     """
-    below = _place(cwd, everywhere)
+    below = names.place(cwd, everywhere)
 
     async def work(service: Service) -> SessionPage:
         return await service.list_sessions(
@@ -108,7 +100,7 @@ def turns(
         )
 
     result = run.engine(work)
-    command = f"turntree turns {render.short(result.session.session_id)}"
+    command = f"turntree turns {words.short(result.session.session_id)}"
     command += " --newest" if newest else ""
     command += "" if branch == "active" else f" --branch {branch}"
     run.emit(
@@ -151,7 +143,7 @@ def show(
         )
 
     session_id, result = run.engine(work)
-    command = f"turntree show {render.short(session_id)} {turn}" + (" --full" if full else "")
+    command = f"turntree show {words.short(session_id)} {turn}" + (" --full" if full else "")
     run.emit(
         result,
         lambda: [
@@ -200,37 +192,34 @@ def operations(run: Invocation, session: str | None, limit: int, cursor: str | N
     )
 
 
-@options.command("tree", "turntree tree", "turntree tree last", "turntree tree --all")
-@options.optional_session
-@click.option("--all", "everywhere", is_flag=True, help="The sessions of every directory.")
-@click.option("--cwd", metavar="DIR", help="The sessions of DIR.  [default: where you are]")
-@click.pass_obj
-def tree(run: Invocation, session: str | None, everywhere: bool, cwd: str | None) -> None:
-    """Show which session was forked from which.
+def status(run: Invocation) -> None:
+    """What bare `turntree` prints: the stores, how many sessions they hold, what to try."""
 
-    With SESSION also its turns and the branches that leave them.  With --json the session's
-    form is {session, ancestors, forks, branches, turns}, else it is a list of sessions.
-    """
-    if session is None:
-        below = _place(cwd, everywhere)
-        result = run.engine(lambda service: lineage.forest(service, below))
-        run.emit(
-            result,
-            lambda: render_tree.forest(result, below) or render.page(result, below, run.short),
-            render.skipped(result),
-        )
-        return
-    if everywhere or cwd is not None:
-        raise click.UsageError("--all and --cwd choose sessions; leave out SESSION.")
+    async def work(service: Service) -> tuple[dict[str, int], int]:
+        counts: dict[str, int] = {}
+        cursor = None
+        while True:
+            page = await service.list_sessions(limit=names.PAGE, cursor=cursor)
+            for session in page.sessions:
+                counts[session.agent] = counts.get(session.agent, 0) + 1
+            cursor = page.next_cursor
+            if cursor is None:
+                break
+        below = here()
+        nearby = 0
+        while below is not None:
+            page = await service.list_sessions(cwd=below, limit=names.PAGE, cursor=cursor)
+            nearby += len(page.sessions)
+            cursor = page.next_cursor
+            if cursor is None:
+                break
+        return counts, nearby
 
-    async def work(service: Service) -> lineage.Family:
-        session_id = await names.session(service, session)
-        return await lineage.family(service, session_id, run.report)
-
-    family = run.engine(work)
-    run.emit(
-        family,
-        lambda: render_tree.family(
-            family.session, family.ancestors, family.forks, family.branches, family.turns
-        ),
-    )
+    counts, nearby = run.engine(work)
+    agents = Service.agents()
+    result = {
+        "version": version(),
+        "agents": agents,
+        "sessions": {"by_agent": counts, "here": nearby},
+    }
+    run.emit(result, lambda: render.status(version(), agents, counts, nearby))

@@ -15,7 +15,6 @@ import click
 
 from server.commands.invocation import here
 from server.render import words
-from server.render.sessions import short
 from session.errors import InvalidParams, SessionNotFound, TurnNotFound
 from session.model import Boundary, Session, Turn
 from session.service import Service
@@ -126,8 +125,8 @@ async def turn(service: Service, session_id: str, name: str) -> str:
             if one.turn_number == int(name):
                 return one.turn_id
         raise TurnNotFound(
-            f"{short(session_id)} has no turn {name}; "
-            f"`turntree turns {short(session_id)}` lists its turns",
+            f"{words.short(session_id)} has no turn {name}; "
+            f"`turntree turns {words.short(session_id)}` lists its turns",
             turn_id=name,
         )
     found: dict[str, Turn] = {}
@@ -138,7 +137,7 @@ async def turn(service: Service, session_id: str, name: str) -> str:
             found[one.turn_id] = one
     if not found:
         raise TurnNotFound(
-            f"no turn of {short(session_id)} has an id that begins with '{words.line(name)}'",
+            f"no turn of {words.short(session_id)} has an id that begins with '{words.line(name)}'",
             turn_id=name,
         )
     if len(found) > 1:
@@ -224,3 +223,12 @@ def _one(name: str, found: list[str], field: str) -> str:
 def directory(name: str | None) -> str | None:
     """An absolute path for a directory option."""
     return None if name is None else os.path.abspath(os.path.expanduser(name))
+
+
+def place(cwd: str | None, everywhere: bool) -> str | None:
+    """The directory to list below: `--cwd`, else the current one; None for all of them."""
+    if everywhere:
+        if cwd is not None:
+            raise click.UsageError("--all lists every directory; leave out --cwd.")
+        return None
+    return directory(cwd) or here()

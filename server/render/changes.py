@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from server.render import words
 from server.render.layout import Blank, Block, Column, Line, Lines, Node, Table, fields, note
-from server.render.sessions import heading, short, title
+from server.render.sessions import heading, title
 from session.model import (
     Discarded,
     FileChange,
@@ -30,7 +30,7 @@ def fork(result: ForkResult, source: str, here: str | None) -> list[Block]:
         "preview": "Would fork",
     }.get(result.status, result.status)
     what: list[tuple[str, Line]] = [
-        (verb, [(short(source), "id"), *_into(result.session)]),
+        (verb, [(words.short(source), "id"), *_into(result.session)]),
         ("Turns", [f"{kept:,} of {words.count(total, 'turn')}"]),
         ("Size", [_amount(result)]),
     ]
@@ -43,7 +43,7 @@ def fork(result: ForkResult, source: str, here: str | None) -> list[Block]:
     if result.status == "preview":
         return [*out, Blank(), note(("Nothing was written.", "dim"))]
     if result.status == "staged" and result.session is not None:
-        name = short(result.session.session_id)
+        name = words.short(result.session.session_id)
         rows: list[list[Line]] = [
             [["  "], [(f"turntree promote {name}", "command")], [("make it a session", "dim")]],
             [["  "], [(f"turntree discard {name}", "command")], [("drop it", "dim")]],
@@ -91,7 +91,7 @@ def rewind(result: RewindResult, asking: bool = False, agreed: bool = False) -> 
     `agreed`: it was asked for with such a preview, which need not be repeated.
     """
     session, turns = result.session, result.turns
-    name = short(session.session_id)
+    name = words.short(session.session_id)
     if result.status == "already_at_target":
         end = f" It already ends at turn {turns.kept:,}." if turns.kept else " It is empty."
         return [note("Nothing to rewind in ", (name, "id"), ".", end)]

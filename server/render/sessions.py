@@ -89,12 +89,6 @@ def ids_of(sessions: Sequence[Session], short: bool) -> dict[str, str]:
     return {key: prefixes[name] for key, name in names.items()}
 
 
-def short(session_id: str) -> str:
-    """One session id as hints name it."""
-    name = session_id.partition(":")[2] or session_id
-    return words.shorten([name])[name]
-
-
 def updated(session: Session) -> str:
     return words.ago(max(session.updated_at or "", session.created_at or "") or None)
 
@@ -125,7 +119,7 @@ def origin(session: Session) -> str:
     parent = session.forked_from
     if parent is None:
         return ""
-    return short(parent.session_id) + (
+    return words.short(parent.session_id) + (
         "" if parent.turn_number is None else f"@{parent.turn_number}"
     )
 
@@ -141,7 +135,13 @@ def heading(session: Session, below: str | None = None, lineage: bool = True) ->
     if below is not None and session.cwd and session.cwd != below:
         facts.append((words.path(session.cwd, below), "dim"))
     facts += notes_on(session, lineage)
-    return [(short(session.session_id), "id"), "  ", *joined(facts, " · "), "  ", *title(session)]
+    return [
+        (words.short(session.session_id), "id"),
+        "  ",
+        *joined(facts, " · "),
+        "  ",
+        *title(session),
+    ]
 
 
 def joined(spans: Sequence[Span], by: str = ", ") -> list[Span]:
@@ -210,7 +210,7 @@ def operations(result: OperationPage, short_ids: bool) -> list[Block]:
 
 
 def _subject(operation: Operation, short_ids: bool) -> str:
-    return short(operation.session_id) if short_ids else words.native(operation.session_id)
+    return words.short(operation.session_id) if short_ids else words.native(operation.session_id)
 
 
 def skipped(result: SessionPage) -> list[Warn]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from server.render import words
 from server.render.layout import Blank, Block, Line, Node, Span
-from server.render.sessions import heading, short
+from server.render.sessions import heading
 from session.model import Branch, Session, SessionPage, Turn
 
 _RUN = 6
@@ -109,7 +109,7 @@ def _origin(session: Session, ancestors: Sequence[Session]) -> list[Block]:
         name: Line = (
             heading(parent, lineage=False)
             if parent
-            else [(short(origin.session_id), "id"), ("  no longer there", "dim")]
+            else [(words.short(origin.session_id), "id"), ("  no longer there", "dim")]
         )
         out.append(Node([(f"forked at turn {_turn(child)} from ", "dim"), *name]))
         if parent is None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from server.render import words
 from server.render.layout import Blank, Block, Column, Line, Lines, Node, Span, Table, note
-from server.render.sessions import heading, joined, short
+from server.render.sessions import heading, joined
 from session.model import Gap, Item, Turn, TurnItems, TurnPage
 
 _RESULT_LINES = 12
@@ -90,7 +90,7 @@ def items(result: TurnItems, session_id: str, full: bool) -> list[Block]:
         note(
             (f"Turn {turn.turn_number:,}", "title"),
             " of ",
-            (short(session_id), "id"),
+            (words.short(session_id), "id"),
             (f"  {words.line(turn.turn_id)}", "dim"),
         ),
         note(*joined(facts, " · "), (f": {changed}" if changed else "", "dim")),

@@ -110,6 +110,11 @@ def shorten(ids: Iterable[str], least: int = _SHORT) -> dict[str, str]:
     return out
 
 
+def short(session_id: str) -> str:
+    """One session id as hints name it."""
+    return line((session_id.partition(":")[2] or session_id)[:_SHORT])
+
+
 def _shared(one: str, other: str) -> int:
     """Length of the common beginning."""
     length = 0

@@ -218,10 +218,10 @@ def test_a_session_that_its_agent_has_open_offers_the_fork_instead(world: World)
     native = conversation(world, 3)
     # This process stands in for the agent: it lives while the test runs.
     live_session(world.store, os.getpid(), native, str(world.cwd))
-    failed = turntree(world, "rewind", native, "--by", "1", "--wait-ms", "0", "--json")
+    failed = turntree(world, "rewind", native, "--to", "2", "--wait-ms", "0", "--json")
     assert failed.code == 1 and failed.json["data"]["kind"] == "session_busy"
-    shown = turntree(world, "rewind", native, "--by", "1", "--wait-ms", "0")
-    assert f"turntree fork {native[:8]}" in shown.err
+    shown = turntree(world, "rewind", native, "--to", "2", "--wait-ms", "0")
+    assert f"turntree fork {native[:8]} --at 2" in shown.err
     assert "live" in turntree(world, "sessions").out
 
 
