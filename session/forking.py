@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import uuid
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attrs import define, evolve
 
 from session.agents.base import Agent, Built, ForkPlan, History
 from session.catalog import Located
+from session.context import Context
 from session.errors import (
     Cancelled,
     Indeterminate,
@@ -37,9 +38,6 @@ from session.staging import Stage
 from session.store.lineage import ForkRow
 from session.store.operations import OperationRow, digest_of
 from session.work import Work
-
-if TYPE_CHECKING:
-    from session.service import Service
 
 
 @define(frozen=True)
@@ -82,28 +80,28 @@ def real_directory(cwd: str | None) -> str | None:
 
 
 async def preview(
-    service: Service, order: Order, expect_revision: str | None, work: Work
+    context: Context, order: Order, expect_revision: str | None, work: Work
 ) -> ForkResult:
     """What the fork would hold; nothing is written."""
-    if (done := await _replayed(service, order)) is not None:
+    if (done := await _replayed(context, order)) is not None:
         return done
-    located, history, plan, _ = await _plan(service, order, expect_revision, work)
+    located, history, plan, _ = await _plan(context, order, expect_revision, work)
     built = Built(plan.records, plan.bytes, [])
     return _result("preview", None, plan, built, located.agent.resume_of(history, plan))
 
 
 async def fork(
-    service: Service, order: Order, expect_revision: str | None, work: Work
+    context: Context, order: Order, expect_revision: str | None, work: Work
 ) -> ForkResult:
     """Intent, stage, validation, publication, record.  The caller holds the child's lock."""
-    if (done := await _replayed(service, order)) is not None:
+    if (done := await _replayed(context, order)) is not None:
         return done
-    located, history, plan, title = await _plan(service, order, expect_revision, work)
+    located, history, plan, title = await _plan(context, order, expect_revision, work)
     operation_id = uuid.uuid4().hex
     parentage = ForkRow(
         order.child, order.session_id, plan.last_turn, plan.kept or None, utc(), operation_id
     )
-    await service.operations.intend(
+    await context.operations.intend(
         operation_id=operation_id,
         kind="fork",
         session_id=order.session_id,
@@ -139,7 +137,7 @@ async def fork(
             located.agent.resume_of(history, plan),
         )
         work.commit()
-        await service.operations.advance(operation_id, "staged", result=result, durable=True)
+        await context.operations.advance(operation_id, "staged", result=result, durable=True)
         fault("fork.staged")
         if not order.stage:
             await work.in_thread(plan.stage.publish, "fork")
@@ -148,14 +146,14 @@ async def fork(
             raise _unclear(order.child, operation_id) from error
         await work.in_thread(plan.stage.retract)
         await work.in_thread(plan.stage.remove)
-        await service.operations.release(operation_id)
+        await context.operations.release(operation_id)
         if isinstance(error, OSError):
             raise StorageError.from_os(error, "Writing the fork") from error
         raise
     if not order.stage:
-        await service.operations.finish_fork(operation_id, parentage)
-        service.announce(Change([order.child], "forked", order.session_id), plan.stage.destination)
-    session = await _session_of(service, order.child, work)
+        await context.operations.finish_fork(operation_id, parentage)
+        context.announce(Change([order.child], "forked", order.session_id), plan.stage.destination)
+    session = await context.describe_now(order.child)
     return evolve(result, session=session, resume=session.resume)
 
 
@@ -169,9 +167,9 @@ def _unclear(session_id: str, operation_id: str) -> Indeterminate:
 
 
 async def _plan(
-    service: Service, order: Order, expect_revision: str | None, work: Work
+    context: Context, order: Order, expect_revision: str | None, work: Work
 ) -> tuple[Located, History, ForkPlan, str]:
-    located, history = await service.open_for(
+    located, history = await context.open_for(
         order.session_id, "fork_session", expect_revision, work
     )
     agent = located.agent
@@ -185,7 +183,7 @@ async def _plan(
     title = order.title
     if title is None:
         own = history.summary.title or (located.row.intent.get("title") if located.row else None)
-        taken = await service.catalog.titles(agent, work)
+        taken = await context.catalog.titles(agent, work)
         title = _numbered(own or "Session", taken)
     cut = await work.in_thread(history.cut, order.at)
     plan = await work.in_thread(
@@ -222,16 +220,16 @@ def _numbered(title: str, taken: set[str | None]) -> str:
     return candidate
 
 
-async def _replayed(service: Service, order: Order) -> ForkResult | None:
+async def _replayed(context: Context, order: Order) -> ForkResult | None:
     """The recorded answer of the same request; None when the id is free.
 
     Raises SessionExists for an id that is taken, also by a child that is gone.
     """
-    agent, native_id = service.catalog.agent_of(order.child)
-    row = await service.operations.of_child(order.child)
+    agent, native_id = context.catalog.agent_of(order.child)
+    row = await context.operations.of_child(order.child)
     if row is not None and row.state == "intended" and not row.owner_lives:
-        await service.operations.settle(row)
-        row = await service.operations.of_child(order.child)
+        await context.operations.settle(row)
+        row = await context.operations.of_child(order.child)
     if row is None:
         if agent.locate(native_id) is None:
             return None
@@ -240,8 +238,7 @@ async def _replayed(service: Service, order: Order) -> ForkResult | None:
         raise _exists(order.child, "it was asked for with other parameters before")
     if row.state not in ("done", "staged") or row.result is None:
         raise _exists(order.child, f"it was made before and is {row.state} now")
-    work = Work()
-    return _recorded(row, await _session_of(service, order.child, work))
+    return _recorded(row, await context.describe_now(order.child))
 
 
 def _exists(session_id: str, why: str) -> SessionExists:
@@ -261,13 +258,6 @@ def _recorded(row: OperationRow, session: Session) -> ForkResult:
         warnings=[Warn(**warning) for warning in fields["warnings"]],
     )
     return ForkResult(**fields)
-
-
-async def _session_of(service: Service, session_id: str, work: Work) -> Session:
-    located = await service.catalog.find(session_id)
-    history = await work.in_thread(located.open, Work())
-    await service.catalog.remember(located, history)
-    return await service.catalog.describe(located, history)
 
 
 def _result(
@@ -292,66 +282,66 @@ def _result(
     )
 
 
-async def promote(service: Service, session_id: str, work: Work) -> OneSession:
+async def promote(context: Context, session_id: str, work: Work) -> OneSession:
     """Publish a staged child; repeating it repeats the answer."""
-    row = await _staged_row(service, session_id)
+    row = await _staged_row(context, session_id)
     if row.state == "done" and row.intent["staged"]:
-        return OneSession(await _session_of(service, session_id, work))
+        return OneSession(await context.describe_now(session_id))
     if row.state != "staged":
         raise _not_staged(session_id, "ready" if row.state == "done" else row.state)
-    service.store.require_writable()
+    context.store.require_writable()
     stage = Stage.from_json(row.intent["stage"])
     if stage.destination is not None and not stage.file.exists():
         raise StorageError(
             f"The staged session's file {stage.file} is gone.", path=str(stage.file), errno=2
         )
     work.commit()
-    await service.operations.take_over(row, {**row.intent, "promoting": True})
+    await context.operations.take_over(row, {**row.intent, "promoting": True})
     fault("promote.intended")
     try:
         await work.in_thread(stage.publish, "promote")
     except (Exception, Cancelled) as error:
         await work.in_thread(stage.retract)
-        await service.operations.take_over(row, row.intent)
+        await context.operations.take_over(row, row.intent)
         if isinstance(error, OSError):
             raise StorageError.from_os(error, "Promoting the session") from error
         raise
     fork_row = ForkRow(**row.intent["fork"])
-    await service.operations.finish_fork(row.operation_id, fork_row)
-    service.announce(Change([session_id], "forked", row.session_id), stage.destination)
-    return OneSession(await _session_of(service, session_id, work))
+    await context.operations.finish_fork(row.operation_id, fork_row)
+    context.announce(Change([session_id], "forked", row.session_id), stage.destination)
+    return OneSession(await context.describe_now(session_id))
 
 
-async def discard(service: Service, session_id: str, work: Work) -> Discarded:
+async def discard(context: Context, session_id: str, work: Work) -> Discarded:
     """Remove a staged child; repeating it repeats the answer."""
-    row = await _staged_row(service, session_id)
+    row = await _staged_row(context, session_id)
     if row.state == "discarded":
         return Discarded(session_id)
     if row.state != "staged":
         raise _not_staged(session_id, "ready" if row.state == "done" else row.state)
-    service.store.require_writable()
+    context.store.require_writable()
     work.commit()
-    await service.operations.take_over(row, {**row.intent, "discarding": True})
+    await context.operations.take_over(row, {**row.intent, "discarding": True})
     fault("discard.intended")
     try:
         await work.in_thread(Stage.from_json(row.intent["stage"]).remove)
     except OSError as error:
         raise StorageError.from_os(error, "Discarding the session") from error
     fault("discard.removed")
-    await service.operations.advance(row.operation_id, "discarded", durable=True)
-    service.announce(Change([session_id], "removed"))
+    await context.operations.advance(row.operation_id, "discarded", durable=True)
+    context.announce(Change([session_id], "removed"))
     return Discarded(session_id)
 
 
-async def _staged_row(service: Service, session_id: str) -> OperationRow:
-    row = await service.operations.of_child(session_id)
+async def _staged_row(context: Context, session_id: str) -> OperationRow:
+    row = await context.operations.of_child(session_id)
     half_done = row is not None and (row.intent.get("promoting") or row.intent.get("discarding"))
     if row is not None and row.state == "staged" and half_done:
-        await service.operations.settle(row)
-        row = await service.operations.of_child(session_id)
+        await context.operations.settle(row)
+        row = await context.operations.of_child(session_id)
     if row is not None:
         return row
-    agent, native_id = service.catalog.agent_of(session_id)
+    agent, native_id = context.catalog.agent_of(session_id)
     if agent.locate(native_id) is not None:
         raise _not_staged(session_id, "ready")
     raise SessionNotFound(f"There is no session {session_id}.", session_id=session_id)

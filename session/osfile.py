@@ -187,7 +187,7 @@ def process_start(pid: int) -> str | None:
 
 def _answers(pid: int) -> bool:
     if sys.platform == "win32":
-        import ctypes
+        import ctypes  # only here is it needed
 
         kernel = ctypes.windll.kernel32
         handle = kernel.OpenProcess(0x1000, False, pid)  # PROCESS_QUERY_LIMITED_INFORMATION

@@ -6,13 +6,14 @@ import contextlib
 import uuid
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attrs import define
 
 from session import effects, osfile
 from session.agents.base import Agent, Cut, History
 from session.catalog import Located
+from session.context import Context
 from session.effects import BEFORE, Effect, Move
 from session.errors import (
     InvalidParams,
@@ -38,9 +39,6 @@ from session.model import (
 from session.store import operations
 from session.store.operations import OperationRow, digest_of
 from session.work import Work
-
-if TYPE_CHECKING:
-    from session.service import Service
 
 SHOWN_DROPPED = 500
 """At most this many dropped turns are listed in a result; `turns.removed` counts all."""
@@ -69,13 +67,13 @@ def require_supported(agent: Agent, mode: str) -> None:
         )
 
 
-async def preview(service: Service, order: Order, work: Work) -> RewindResult:
+async def preview(context: Context, order: Order, work: Work) -> RewindResult:
     """What would be dropped; nothing is written."""
-    located, history = await service.open_for(
+    located, history = await context.open_for(
         order.session_id, "rewind", order.expect_revision, work
     )
     cut = await work.in_thread(_cut, history, order)
-    session = await service.catalog.describe(located, history)
+    session = await context.catalog.describe(located, history)
     dropped = await work.in_thread(_dropped, history, cut)
     kept_all = cut.kept == history.turn_count
     return _result(
@@ -83,16 +81,16 @@ async def preview(service: Service, order: Order, work: Work) -> RewindResult:
     )
 
 
-async def rewind(service: Service, order: Order, work: Work) -> RewindResult:
+async def rewind(context: Context, order: Order, work: Work) -> RewindResult:
     """Intent, effect, record.  The caller holds the session's lock."""
-    if order.operation_id and (done := await _replayed(service, order, work)) is not None:
+    if order.operation_id and (done := await _replayed(context, order, work)) is not None:
         return done
-    located, history = await service.open_for(
+    located, history = await context.open_for(
         order.session_id, "rewind", order.expect_revision, work
     )
     cut = await work.in_thread(_cut, history, order)
     if cut.kept == history.turn_count:
-        session = await service.catalog.describe(located, history)
+        session = await context.catalog.describe(located, history)
         return _result("already_at_target", order.operation_id, session, history, cut, [])
     _require_idle(located, order.to)
     _require_published(located)
@@ -118,18 +116,18 @@ async def rewind(service: Service, order: Order, work: Work) -> RewindResult:
             history,
             cut,
             stage=located.agent.stage_folder(history, operation_id),
-            archive=service.operations.archive(operation_id) / "before",
+            archive=context.operations.archive(operation_id) / "before",
             verb="rewind",
             work=work,
         )
 
-    await _carry_out(service, located, history, change, effect, stage, work)
+    await _carry_out(context, located, history, change, effect, stage, work)
     after = await work.in_thread(located.open, Work())
-    session = await service.catalog.describe(located, after)
+    session = await context.catalog.describe(located, after)
     result = _result("rewound", operation_id, session, history, cut, dropped)
-    await service.operations.advance(operation_id, "done", result=result)
-    await service.catalog.remember(located, after)
-    service.announce(Change([order.session_id], "rewound"), located.path)
+    await context.operations.advance(operation_id, "done", result=result)
+    await context.catalog.remember(located, after)
+    context.announce(Change([order.session_id], "rewound"), located.path)
     return result
 
 
@@ -175,13 +173,13 @@ def _result(
     )
 
 
-async def _replayed(service: Service, order: Order, work: Work) -> RewindResult | None:
+async def _replayed(context: Context, order: Order, work: Work) -> RewindResult | None:
     """The recorded answer of the same operation id; None when it is new."""
     assert order.operation_id is not None
-    row = await service.operations.get(order.operation_id)
+    row = await context.operations.get(order.operation_id)
     if row is not None and row.state == "intended":
-        await service.operations.settle(row)
-        row = await service.operations.get(order.operation_id)
+        await context.operations.settle(row)
+        row = await context.operations.get(order.operation_id)
     if row is None:
         return None
     if row.kind != "rewind" or row.digest != order.digest:
@@ -189,13 +187,13 @@ async def _replayed(service: Service, order: Order, work: Work) -> RewindResult 
             f"operation_id: {order.operation_id} was used for another request.",
             field="operation_id",
         )
-    located, history = await service.open_for(order.session_id, "rewind", None, work)
+    located, history = await context.open_for(order.session_id, "rewind", None, work)
     fields = row.result or {}
     kept = row.intent["kept"]
     return RewindResult(
         status="already_done",
         operation_id=order.operation_id,
-        session=await service.catalog.describe(located, history),
+        session=await context.catalog.describe(located, history),
         turns=RewindTurns(kept, row.intent["turns_before"] - kept),
         dropped=[Turn(**turn) for turn in fields.get("dropped", ())],
         dropped_prompt=fields.get("dropped_prompt"),
@@ -261,7 +259,7 @@ class _Change:
 
 
 async def _carry_out(
-    service: Service,
+    context: Context,
     located: Located,
     history: History,
     change: _Change,
@@ -275,7 +273,7 @@ async def _carry_out(
         intent["effect"] = effect.to_json()
     else:
         intent["stage"] = str(located.agent.stage_folder(history, change.operation_id))
-    await service.operations.intend(
+    await context.operations.intend(
         operation_id=change.operation_id,
         kind=change.kind,
         session_id=located.session_id,
@@ -289,20 +287,20 @@ async def _carry_out(
             effect = await work.in_thread(stage)
             intent["effect"] = effect.to_json()
             work.checkpoint()
-            await service.operations.advance(
+            await context.operations.advance(
                 change.operation_id, "intended", intent=intent, durable=True
             )
         fault(f"{change.kind}.intended")
         work.commit()
         await work.in_thread(effect.apply, change.kind)
     except BaseException as error:
-        await _take_back(service, change, effect, error)
+        await _take_back(context, change, effect, error)
         raise
     return effect
 
 
 async def _take_back(
-    service: Service, change: _Change, effect: Effect | None, error: BaseException
+    context: Context, change: _Change, effect: Effect | None, error: BaseException
 ) -> None:
     """Release an operation whose effect did not take place; leave it to the sweep otherwise."""
     if effect is not None:
@@ -310,7 +308,7 @@ async def _take_back(
             if isinstance(effect, Move) or effect.state() != BEFORE:
                 return
             effect.clean()
-    await service.operations.release(change.operation_id)
+    await context.operations.release(change.operation_id)
     if isinstance(error, OSError):
         raise StorageError.from_os(error, f"The {change.kind}") from error
 
@@ -327,26 +325,26 @@ class Reversal:
     expect_revision: str | None
 
 
-async def guarded_session(service: Service, order: Reversal) -> str:
+async def guarded_session(context: Context, order: Reversal) -> str:
     """The session whose lock a reversal needs."""
     if order.session_id is not None:
-        service.catalog.agent_of(order.session_id, order.verb)
+        context.catalog.agent_of(order.session_id, order.verb)
         return order.session_id
-    row = await _target_by_id(service, order)
+    row = await _target_by_id(context, order)
     return row.new_session_id or row.session_id
 
 
-async def reverse(service: Service, order: Reversal, work: Work, *, dry_run: bool) -> UndoResult:
+async def reverse(context: Context, order: Reversal, work: Work, *, dry_run: bool) -> UndoResult:
     """Undo or redo one operation.  The caller holds the lock of its session."""
-    if order.request_id and (done := await _reversed_before(service, order, work)) is not None:
+    if order.request_id and (done := await _reversed_before(context, order, work)) is not None:
         return done
-    row = await _target(service, order)
+    row = await _target(context, order)
     wanted = "done" if order.verb == "undo" else "undone"
     if row.state != wanted:
-        return await _answer(service, row, "already_done", work)
+        return await _answer(context, row, "already_done")
     if row.kind == "fork":
-        return await _reverse_fork(service, order, row, work, dry_run)
-    located, history = await service.open_for(
+        return await _reverse_fork(context, order, row, work, dry_run)
+    located, history = await context.open_for(
         row.session_id, order.verb, order.expect_revision, work
     )
     if order.verb == "redo":
@@ -357,13 +355,13 @@ async def reverse(service: Service, order: Reversal, work: Work, *, dry_run: boo
                 "again by redo. Rewind it anew."
             )
     if dry_run:
-        return await _answer(service, row, "preview", work)
+        return await _answer(context, row, "preview")
     _require_idle(located, None)
     operation_id = order.request_id or uuid.uuid4().hex
     if order.verb == "undo":
-        effect, stage = await _undo_effect(service, located, history, row, operation_id, work)
+        effect, stage = await _undo_effect(context, located, history, row, operation_id, work)
     else:
-        effect, stage = await _redo_effect(service, located, history, row, operation_id, work)
+        effect, stage = await _redo_effect(context, located, history, row, operation_id, work)
     change = _Change(
         operation_id=operation_id,
         kind=order.verb,
@@ -372,20 +370,19 @@ async def reverse(service: Service, order: Reversal, work: Work, *, dry_run: boo
         intent={},
         target=row.operation_id,
     )
-    applied = await _carry_out(service, located, history, change, effect, stage, work)
-    state, fields = ("undone", {}) if order.verb == "undo" else ("done", {})
-    if order.verb == "redo":
-        fields = {"intent": {**row.intent, "effect": applied.to_json()}}
-    await service.operations.finish_undo(operation_id, row.operation_id, state, **fields)
-    reason = "restored" if order.verb == "undo" else "rewound"
-    service.announce(Change([row.session_id], reason), located.path)
-    return await _answer(
-        service, row, f"{order.verb}ne" if order.verb == "undo" else "redone", work
-    )
+    applied = await _carry_out(context, located, history, change, effect, stage, work)
+    if order.verb == "undo":
+        await context.operations.finish_undo(operation_id, row.operation_id, "undone")
+        context.announce(Change([row.session_id], "restored"), located.path)
+        return await _answer(context, row, "undone")
+    redone = {**row.intent, "effect": applied.to_json()}
+    await context.operations.finish_undo(operation_id, row.operation_id, "done", intent=redone)
+    context.announce(Change([row.session_id], "rewound"), located.path)
+    return await _answer(context, row, "redone")
 
 
 async def _undo_effect(
-    service: Service,
+    context: Context,
     located: Located,
     history: History,
     row: OperationRow,
@@ -403,7 +400,7 @@ async def _undo_effect(
             leaf_before=leaf,
             turns_before=row.intent["turns_before"],
             stage=located.agent.stage_folder(history, operation_id),
-            archive=service.operations.archive(row.operation_id) / f"after-{operation_id}",
+            archive=context.operations.archive(row.operation_id) / f"after-{operation_id}",
             work=work,
         )
 
@@ -411,7 +408,7 @@ async def _undo_effect(
 
 
 async def _redo_effect(
-    service: Service,
+    context: Context,
     located: Located,
     history: History,
     row: OperationRow,
@@ -426,7 +423,7 @@ async def _redo_effect(
             history,
             cut,
             stage=located.agent.stage_folder(history, operation_id),
-            archive=service.operations.archive(row.operation_id) / f"before-{operation_id}",
+            archive=context.operations.archive(row.operation_id) / f"before-{operation_id}",
             verb="redo",
             work=work,
         )
@@ -435,19 +432,19 @@ async def _redo_effect(
 
 
 async def _reverse_fork(
-    service: Service, order: Reversal, row: OperationRow, work: Work, dry_run: bool
+    context: Context, order: Reversal, row: OperationRow, work: Work, dry_run: bool
 ) -> UndoResult:
     """Undo a fork: the child leaves the agent's store for the archive; redo brings it back."""
     child = row.new_session_id or ""
-    agent, native_id = service.catalog.agent_of(child, order.verb)
+    agent, native_id = context.catalog.agent_of(child, order.verb)
     if dry_run:
-        return await _answer(service, row, "preview", work)
+        return await _answer(context, row, "preview")
     operation_id = order.request_id or uuid.uuid4().hex
-    archive = service.operations.archive(row.operation_id)
+    archive = context.operations.archive(row.operation_id)
     if order.verb == "undo":
         path = agent.locate(native_id)
         if path is not None:
-            _require_idle(await service.catalog.find(child, "undo"), None)
+            _require_idle(await context.catalog.find(child, "undo"), None)
         owned = agent.belongings(native_id, path) if path else []
         pairs = [[str(p), str(archive / f"{i}-{p.name}")] for i, p in enumerate(owned)]
         pairs = [pair for pair in pairs if Path(pair[0]).exists()]
@@ -467,9 +464,9 @@ async def _reverse_fork(
     )
     history = located.open(work)
     if pairs:
-        await _carry_out(service, located, history, change, move, lambda: move, work)
+        await _carry_out(context, located, history, change, move, lambda: move, work)
     else:
-        await service.operations.intend(
+        await context.operations.intend(
             operation_id=operation_id,
             kind=change.kind,
             session_id=child,
@@ -479,22 +476,22 @@ async def _reverse_fork(
             intent=change.intent,
         )
     state = "undone" if order.verb == "undo" else "done"
-    await service.operations.finish_undo(
+    await context.operations.finish_undo(
         operation_id, row.operation_id, state, intent=target_intent
     )
     reason = "removed" if order.verb == "undo" else "restored"
-    service.announce(Change([child], reason))
-    again = await service.operations.get(row.operation_id)
-    return await _answer(service, again or row, "undone" if state == "undone" else "redone", work)
+    context.announce(Change([child], reason))
+    again = await context.operations.get(row.operation_id)
+    return await _answer(context, again or row, "undone" if state == "undone" else "redone")
 
 
-async def _target(service: Service, order: Reversal) -> OperationRow:
+async def _target(context: Context, order: Reversal) -> OperationRow:
     """The operation to reverse: by id, or the session's newest that can be."""
     if order.operation_id is not None:
-        return await _target_by_id(service, order)
+        return await _target_by_id(context, order)
     session_id = order.session_id or ""
-    await service.catalog.find(session_id, order.verb)
-    rows = await service.store.run(lambda c: list(operations.of_session(c, session_id)))
+    await context.catalog.find(session_id, order.verb)
+    rows = await context.store.run(lambda c: list(operations.of_session(c, session_id)))
     if order.verb == "undo":
         found = next((r for r in rows if r.kind == "rewind" and r.state == "done"), None)
     else:
@@ -507,10 +504,10 @@ async def _target(service: Service, order: Reversal) -> OperationRow:
     return found
 
 
-async def _target_by_id(service: Service, order: Reversal) -> OperationRow:
-    row = await service.operations.get(order.operation_id or "")
+async def _target_by_id(context: Context, order: Reversal) -> OperationRow:
+    row = await context.operations.get(order.operation_id or "")
     if row is not None and row.target is not None:
-        row = await service.operations.get(row.target)
+        row = await context.operations.get(row.target)
     if row is None or row.state not in ("done", "undone"):
         raise NothingToUndo(
             f"No operation {order.operation_id} that could be taken back; list_operations "
@@ -519,26 +516,23 @@ async def _target_by_id(service: Service, order: Reversal) -> OperationRow:
     return row
 
 
-async def _reversed_before(service: Service, order: Reversal, work: Work) -> UndoResult | None:
-    row = await service.operations.get(order.request_id or "")
+async def _reversed_before(context: Context, order: Reversal, work: Work) -> UndoResult | None:
+    row = await context.operations.get(order.request_id or "")
     if row is not None and row.state == "intended":
-        await service.operations.settle(row)
-        row = await service.operations.get(order.request_id or "")
+        await context.operations.settle(row)
+        row = await context.operations.get(order.request_id or "")
     if row is None:
         return None
-    target = await service.operations.get(row.target or "")
+    target = await context.operations.get(row.target or "")
     if row.kind != order.verb or target is None:
         raise InvalidParams(
             f"request_id: {order.request_id} was used for another request.", field="request_id"
         )
-    return await _answer(service, target, "already_done", work)
+    return await _answer(context, target, "already_done")
 
 
-async def _answer(service: Service, row: OperationRow, status: str, work: Work) -> UndoResult:
+async def _answer(context: Context, row: OperationRow, status: str) -> UndoResult:
     session: Session | None = None
     with contextlib.suppress(SessionNotFound):
-        located = await service.catalog.find(row.new_session_id or row.session_id)
-        history = await work.in_thread(located.open, Work())
-        await service.catalog.remember(located, history)
-        session = await service.catalog.describe(located, history)
+        session = await context.describe_now(row.new_session_id or row.session_id)
     return UndoResult(row.operation_id, session, [], status)

@@ -9,11 +9,12 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-from session import forking, ids, paging, rewinding, watch
-from session.agents.base import Agent, History
+from session import forking, ids, paging, rewinding
+from session.agents.base import Agent
 from session.agents.claude_code.agent import ClaudeCode
-from session.catalog import Catalog, Located, Query
-from session.errors import InvalidParams, StaleRevision, TurntreeError
+from session.catalog import Catalog, Query
+from session.context import Context
+from session.errors import InvalidParams, TurntreeError
 from session.home import home as default_home
 from session.locks import Locks
 from session.model import (
@@ -35,6 +36,7 @@ from session.model import (
 from session.operations import Operations
 from session.store.database import Store
 from session.store.operations import page as operation_rows
+from session.watch import Changes
 from session.work import Report, Work
 
 
@@ -52,11 +54,9 @@ class Service:
     """
 
     def __init__(self, store: Store, home: Path, program: str) -> None:
-        self.home = home
-        self.store = store
-        self.catalog = Catalog(store, _known_agents())
-        self.operations = Operations(store, Locks(home, program), home)
-        self.changes_made = watch.Changes(self.catalog)
+        catalog = Catalog(store, _known_agents())
+        operations = Operations(store, Locks(home, program), home)
+        self.context = Context(store, catalog, operations, Changes(catalog))
         self._indexing: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -73,8 +73,8 @@ class Service:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        self.changes_made.close()
-        await self.store.close()
+        self.context.changes.close()
+        await self.context.store.close()
 
     @staticmethod
     def agents() -> list[AgentInfo]:
@@ -83,12 +83,12 @@ class Service:
 
     async def sweep(self) -> None:
         """Roll unfinished operations of dead processes forward or back; drop expired stages."""
-        for session_id in await self.operations.sweep():
-            self.changes_made.announce(Change([session_id], "changed"))
+        for session_id in await self.context.operations.sweep():
+            self.context.changes.announce(Change([session_id], "changed"))
 
     def changes(self) -> AsyncIterator[Change]:
         """Changes of sessions by any program, ours included; ends when the service closes."""
-        return self.changes_made.follow()
+        return self.context.changes.follow()
 
     # Reading
 
@@ -107,13 +107,13 @@ class Service:
     ) -> SessionPage:
         real = os.path.realpath(os.path.expanduser(cwd)) if cwd is not None else None
         wanted = Query(real, query, kinds or ["main"], forked_from, include_staged)
-        page, unindexed = await self.catalog.page(agents, wanted, limit, cursor, Work())
+        page, unindexed = await self.context.catalog.page(agents, wanted, limit, cursor, Work())
         self._index_behind(unindexed)
         return page
 
     async def get_session(self, session_id: str) -> OneSession:
-        located, history = await self._open(session_id, Work())
-        return OneSession(await self.catalog.describe(located, history))
+        located, history = await self.context.open(session_id, Work())
+        return OneSession(await self.context.catalog.describe(located, history))
 
     async def list_turns(
         self,
@@ -126,34 +126,34 @@ class Service:
         report: Report | None = None,
     ) -> TurnPage:
         work = Work(report)
-        located, history = await self._open(session_id, work)
-        session = await self.catalog.describe(located, history)
+        located, history = await self.context.open(session_id, work)
+        session = await self.context.catalog.describe(located, history)
         return await work.in_thread(
             paging.turn_page, history, session, order, branch, limit, cursor
         )
 
     async def list_branches(self, session_id: str) -> BranchList:
         work = Work()
-        _, history = await self._open(session_id, work)
+        _, history = await self.context.open(session_id, work)
         return BranchList(await work.in_thread(history.branches))
 
     async def read_turn(
         self, session_id: str, turn_id: str, *, max_bytes: int = 1 << 20, cursor: str | None = None
     ) -> TurnItems:
         work = Work()
-        _, history = await self._open(session_id, work)
+        _, history = await self.context.open(session_id, work)
         turn, items, after = await work.in_thread(history.items, turn_id, max_bytes, cursor)
         return TurnItems(turn, items, after)
 
     async def allocate_session_id(self, agent: str) -> Allocated:
-        adapter = self.catalog.agent(agent, "allocate_session_id")
+        adapter = self.context.catalog.agent(agent, "allocate_session_id")
         return Allocated(f"{agent}:{adapter.new_id()}")
 
     async def list_operations(
         self, *, session_id: str | None = None, limit: int = 50, cursor: str | None = None
     ) -> OperationPage:
         before = paging.read_number(cursor, "list_operations")
-        rows = await self.store.run(operation_rows, session_id, before, limit + 1)
+        rows = await self.context.store.run(operation_rows, session_id, before, limit + 1)
         return paging.operation_page(rows, limit)
 
     # Forking
@@ -175,7 +175,7 @@ class Service:
         wait_ms: int = 2000,
         report: Report | None = None,
     ) -> ForkResult:
-        agent, _ = self.catalog.agent_of(session_id, "fork_session")
+        agent, _ = self.context.catalog.agent_of(session_id, "fork_session")
         native_id = ids.for_new(new_session_id, agent.name)
         agent.check_new_id(native_id)
         forking.require_supported(agent, workspace)
@@ -200,22 +200,22 @@ class Service:
         )
         work = Work(report)
         if dry_run:
-            return await forking.preview(self, order, expect_revision, work)
-        self.store.require_writable()
-        async with self.operations.locks.hold(order.child, wait_ms):
-            return await work.to_the_end(forking.fork(self, order, expect_revision, work))
+            return await forking.preview(self.context, order, expect_revision, work)
+        self.context.store.require_writable()
+        async with self.context.operations.locks.hold(order.child, wait_ms):
+            return await work.to_the_end(forking.fork(self.context, order, expect_revision, work))
 
     async def promote_session(self, session_id: str, *, wait_ms: int = 2000) -> OneSession:
-        self.catalog.agent_of(session_id, "promote_session")
+        self.context.catalog.agent_of(session_id, "promote_session")
         work = Work()
-        async with self.operations.locks.hold(session_id, wait_ms):
-            return await work.to_the_end(forking.promote(self, session_id, work))
+        async with self.context.operations.locks.hold(session_id, wait_ms):
+            return await work.to_the_end(forking.promote(self.context, session_id, work))
 
     async def discard_session(self, session_id: str, *, wait_ms: int = 2000) -> Discarded:
-        self.catalog.agent_of(session_id, "discard_session")
+        self.context.catalog.agent_of(session_id, "discard_session")
         work = Work()
-        async with self.operations.locks.hold(session_id, wait_ms):
-            return await work.to_the_end(forking.discard(self, session_id, work))
+        async with self.context.operations.locks.hold(session_id, wait_ms):
+            return await work.to_the_end(forking.discard(self.context, session_id, work))
 
     # Rewinding
 
@@ -233,15 +233,15 @@ class Service:
         wait_ms: int = 2000,
         report: Report | None = None,
     ) -> RewindResult:
-        agent, _ = self.catalog.agent_of(session_id, "rewind")
+        agent, _ = self.context.catalog.agent_of(session_id, "rewind")
         rewinding.require_supported(agent, mode)
         work = Work(report)
         order = rewinding.Order(session_id, to, operation_id, expect_revision)
         if dry_run:
-            return await rewinding.preview(self, order, work)
-        self.store.require_writable()
-        async with self.operations.locks.hold(session_id, wait_ms):
-            return await work.to_the_end(rewinding.rewind(self, order, work))
+            return await rewinding.preview(self.context, order, work)
+        self.context.store.require_writable()
+        async with self.context.operations.locks.hold(session_id, wait_ms):
+            return await work.to_the_end(rewinding.rewind(self.context, order, work))
 
     async def undo(
         self,
@@ -274,49 +274,25 @@ class Service:
         return await self._reverse(order, dry_run, wait_ms)
 
     async def _reverse(self, order: rewinding.Reversal, dry_run: bool, wait_ms: int) -> UndoResult:
-        if (order.session_id is None) == (order.operation_id is None):
+        if order.session_id is None and order.operation_id is None:
             raise InvalidParams(
-                "Give session_id (its newest rewind) or operation_id, one of them.",
-                field="session_id",
+                "Give session_id (its newest rewind) or operation_id.", field="session_id"
             )
         if not dry_run:
-            self.store.require_writable()
-        work = Work()
-        guarded = await rewinding.guarded_session(self, order)
+            self.context.store.require_writable()
+        context, work = self.context, Work()
+        guarded = await rewinding.guarded_session(context, order)
         if dry_run:
-            return await rewinding.reverse(self, order, work, dry_run=True)
-        async with self.operations.locks.hold(guarded, wait_ms):
-            return await work.to_the_end(rewinding.reverse(self, order, work, dry_run=False))
+            return await rewinding.reverse(context, order, work, dry_run=True)
+        async with context.operations.locks.hold(guarded, wait_ms):
+            return await work.to_the_end(rewinding.reverse(context, order, work, dry_run=False))
 
     # Shared by the verbs
-
-    async def _open(self, session_id: str, work: Work) -> tuple[Located, History]:
-        located = await self.catalog.find(session_id)
-        return located, await work.in_thread(located.open, work)
-
-    async def open_for(
-        self, session_id: str, operation: str, expect_revision: str | None, work: Work
-    ) -> tuple[Located, History]:
-        """A session to be forked or changed; raises StaleRevision when it is not as expected."""
-        located = await self.catalog.find(session_id, operation)
-        history = await work.in_thread(located.open, work)
-        actual = history.summary.revision
-        if expect_revision is not None and actual != expect_revision:
-            raise StaleRevision(
-                f"Session {session_id} changed: its revision is {actual}, not {expect_revision}."
-                " Look at it again.",
-                expected=expect_revision,
-                actual=actual,
-            )
-        return located, history
-
-    def announce(self, change: Change, path: Path | None = None) -> None:
-        self.changes_made.announce(change, path)
 
     def _index_behind(self, session_ids: list[str]) -> None:
         """Index what a listing showed without counts, one file at a time, and announce it."""
         todo = [session_id for session_id in session_ids if session_id not in self._indexing]
-        if not todo or not self.changes_made.followed:
+        if not todo or not self.context.changes.followed:
             return
         self._indexing.update(todo)
         task = asyncio.ensure_future(self._index(todo))
@@ -326,7 +302,7 @@ class Service:
     async def _index(self, session_ids: list[str]) -> None:
         for session_id in session_ids:
             with contextlib.suppress(TurntreeError):
-                located, history = await self._open(session_id, Work())
-                await self.catalog.remember(located, history)
-                self.announce(Change([session_id], "changed"), located.path)
+                located, history = await self.context.open(session_id, Work())
+                await self.context.catalog.remember(located, history)
+                self.context.announce(Change([session_id], "changed"), located.path)
             self._indexing.discard(session_id)

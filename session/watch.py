@@ -11,14 +11,11 @@ import asyncio
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from session.catalog import Catalog
 from session.model import Change
 from session.store.native_files import Identity
 from session.work import Work
-
-if TYPE_CHECKING:
-    from session.catalog import Catalog
 
 _TAIL = 4096
 

@@ -20,7 +20,9 @@ FACE = {"session.service", "session.model", "session.errors", "session.work", "s
 """What of the engine the server may name: its verbs, its values, its errors, its directory."""
 FLOORS = (
     ("session.service",),
-    ("session.forking", "session.rewinding", "session.paging", "session.watch"),
+    ("session.forking", "session.rewinding", "session.paging"),
+    ("session.context",),
+    ("session.watch",),
     ("session.catalog", "session.operations"),
     ("session.agents",),
     ("session.effects", "session.staging", "session.locks", "session.store"),

@@ -34,13 +34,14 @@ class Place:
 
 
 def active_place(transcript: Transcript, number: int, parent: str | None) -> Place:
-    return Place(
-        transcript.turn_lines(number),
-        number,
-        "active",
-        parent,
-        transcript.turn_end(number) <= transcript.compacted_at,
+    """Turn `number` of the live branch.  It is compacted when all of it that the assistant or a
+    tool said stands before the newest compaction."""
+    lines = transcript.turn_lines(number)
+    after = transcript.compacted_at - transcript.turn_starts[number - 1]
+    compacted = after >= 0 and not any(
+        transcript.kinds[line] & KIND in (ASSISTANT, RESULT) for line in lines[after:]
     )
+    return Place(lines, number, "active", parent, compacted)
 
 
 def turn_at(transcript: Transcript, place: Place, *, live: bool) -> Turn:

@@ -1,0 +1,54 @@
+"""What every verb works with: the store, the catalog, the operation log, the news."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from attrs import define
+
+from session.agents.base import History
+from session.catalog import Catalog, Located
+from session.errors import StaleRevision
+from session.model import Change, Session
+from session.operations import Operations
+from session.store.database import Store
+from session.watch import Changes
+from session.work import Work
+
+
+@define(frozen=True)
+class Context:
+    store: Store
+    catalog: Catalog
+    operations: Operations
+    changes: Changes
+
+    async def open(self, session_id: str, work: Work) -> tuple[Located, History]:
+        """A session indexed as it is now.  Raises SessionNotFound, StorageError."""
+        located = await self.catalog.find(session_id)
+        return located, await work.in_thread(located.open, work)
+
+    async def open_for(
+        self, session_id: str, operation: str, expect_revision: str | None, work: Work
+    ) -> tuple[Located, History]:
+        """A session to be forked or changed; raises StaleRevision when it is not as expected."""
+        located = await self.catalog.find(session_id, operation)
+        history = await work.in_thread(located.open, work)
+        actual = history.summary.revision
+        if expect_revision is not None and actual != expect_revision:
+            raise StaleRevision(
+                f"Session {session_id} changed: its revision is {actual}, not {expect_revision}."
+                " Look at it again.",
+                expected=expect_revision,
+                actual=actual,
+            )
+        return located, history
+
+    async def describe_now(self, session_id: str) -> Session:
+        """A session after it was changed; what indexing it taught is kept for listings."""
+        located, history = await self.open(session_id, Work())
+        await self.catalog.remember(located, history)
+        return await self.catalog.describe(located, history)
+
+    def announce(self, change: Change, path: Path | None = None) -> None:
+        self.changes.announce(change, path)
