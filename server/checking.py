@@ -44,12 +44,12 @@ def read(kind: type[messages.P], params: Any) -> messages.P:
 
 def as_object(value: Any) -> dict[str, Any]:
     """`value` as an object of parameters; `Wrong` when it is none."""
+    while type(value) is list and len(value) == 1:
+        (value,) = value
     if type(value) is dict:
         return value
-    if value is None or value == [] or value == [None]:
+    if value is None or value == []:
         return {}
-    if type(value) is list and len(value) == 1 and type(value[0]) is dict:
-        return value[0]
     raise Wrong(f"expected an object, got {describe(value)}")
 
 

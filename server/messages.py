@@ -152,22 +152,17 @@ class ListOperations:
     cursor: str | None = None
 
 
-_WITHOUT_MEANING_YET = frozenset({"unsaved", "on_conflict"})
-"""Fields about files, which are checked but which the engine does not take."""
-
-_SENT: dict[type, tuple[str, ...]] = {}
+_NAMES: dict[type, tuple[str, ...]] = {}
 
 P = TypeVar("P", bound=attrs.AttrsInstance)
 
 
 def sent(params: attrs.AttrsInstance) -> dict[str, Any]:
-    """The fields of `params` that the client sent, less those without meaning yet."""
+    """The fields of `params` that the client sent."""
     kind = type(params)
-    names = _SENT.get(kind)
+    names = _NAMES.get(kind)
     if names is None:
-        names = _SENT[kind] = tuple(
-            a.name for a in attrs.fields(kind) if a.name not in _WITHOUT_MEANING_YET
-        )
+        names = _NAMES[kind] = tuple(a.name for a in attrs.fields(kind))
     out = {name: value for name in names if (value := getattr(params, name)) is not None}
     if isinstance(out.get("workspace"), Workspace):
         out["workspace"] = sent(out["workspace"])

@@ -17,7 +17,7 @@ from server.checking import Wrong, as_object, describe
 from server.methods import VERBS, Methods
 from server.progress import Progress
 from server.transport import Protocol, Request
-from session.errors import InvalidParams
+from session.errors import InvalidParams, SessionNotFound
 from session.model import Discarded
 
 PREFIX = "turntree."
@@ -87,11 +87,15 @@ class Twins:
         return ask
 
     async def _discard(self, params: dict[str, Any], progress: Progress | None) -> Any:
-        shown = await self._methods.call("get_session", {"session_id": params.get("session_id")})
-        if shown.session.state == "staged":
-            text = f"Discard the staged {_name(shown.session)}? It cannot be brought back."
+        try:
+            wanted = {"session_id": params.get("session_id")}
+            session = (await self._methods.call("get_session", wanted)).session
+        except SessionNotFound:
+            session = None  # discarded before: the answer is repeated
+        if session is not None and session.state == "staged":
+            text = f"Discard the staged {_name(session)}? It cannot be brought back."
             if not await self._agreed(text, "Discard"):
-                return Discarded(shown.session.session_id, status="cancelled")
+                return Discarded(session.session_id, status="cancelled")
         return await self._methods.call("discard_session", params, progress)
 
     async def _summary(self, operation_id: str) -> str:

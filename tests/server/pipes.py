@@ -44,7 +44,10 @@ EXIT = notification("exit")
 
 
 class RawServer:
-    """The process.  A context manager that leaves none behind."""
+    """The process.  A context manager that leaves none behind.
+
+    Clearing `reading` makes a client that no longer takes what the server writes.
+    """
 
     def __init__(self, env: Mapping[str, str]) -> None:
         self.process = subprocess.Popen(
@@ -55,6 +58,8 @@ class RawServer:
             stderr=subprocess.PIPE,
             bufsize=0,
         )
+        self.reading = threading.Event()
+        self.reading.set()
         self._messages: queue.Queue[dict[str, Any] | None] = queue.Queue()
         self._reader = threading.Thread(target=self._read, daemon=True)
 
@@ -63,6 +68,7 @@ class RawServer:
         return self
 
     def __exit__(self, *exc: object) -> None:
+        self.reading.set()
         self.process.kill()
         self.process.wait(PATIENCE)
         self._reader.join(PATIENCE)
@@ -132,7 +138,7 @@ class RawServer:
     def _read(self) -> None:
         assert self.process.stdout is not None
         with open(self.process.stdout.fileno(), "rb", closefd=False) as stream:
-            while header := stream.readline():
+            while self.reading.wait() and (header := stream.readline()):
                 assert stream.readline() == b"\r\n"
                 self._messages.put(json.loads(stream.read(int(header.split(b":")[1]))))
         self._messages.put(None)
