@@ -191,6 +191,21 @@ def test_a_large_tool_result_is_copied_and_the_records_name_the_copy(
     assert str(kept[0]) in previews[0]
 
 
+def test_a_fork_of_the_programs_own_fork_has_a_copy_of_the_large_result_too(
+    server: Client, source: Recorded, claude: Claude, model: Model
+) -> None:
+    """The program's own forks go on naming the file in the folder of their source."""
+    theirs = claude.ask("their fork", source.world.cwd, "--fork-session", resume=source.id)
+    assert theirs.session_id != source.id
+    result = fork(server, theirs.session_id, 2)
+    path = path_of(source.world, native(result["session"]))
+    assert len(list(path.with_suffix("").glob("tool-results/*"))) == 1
+    assert str(source.path.with_suffix("")) not in path.read_text()
+    claude.resume(result["resume"], "look at it")
+    sent = _paths_of(model.last().said(), native(result["session"]), source.id)
+    assert sent == [*source.before(PROMPTS[2]), asked("look at it")]
+
+
 def test_a_fork_that_drops_the_large_tool_result_has_no_copy_of_it(
     server: Client, source: Recorded
 ) -> None:
