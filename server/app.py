@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import gc
 import logging
 import os
 import signal
 import sys
-import threading
 from typing import Any
 
 from lsprotocol import types
@@ -73,12 +71,20 @@ class TurntreeServer(LanguageServer):
         self._stdio.start()
         code = await self._exit_code
         self._stdio.stop_reading()
-        await self.protocol.settle(self._grace)
-        with contextlib.suppress(TimeoutError):
+        whole = await self.protocol.settle(self._grace)
+        try:
             async with asyncio.timeout(_CLOSE_SECONDS):
                 await self._engine.close()
+        except TimeoutError:
+            whole = False
         await self._stdio.close(_CLOSE_SECONDS)
         self.protocol.request_log.flush()
+        if not whole:
+            # A thread that is stuck in the file system would keep the process alive.  Ending
+            # it here is no worse than the power going, which every step survives.
+            logger.error("work that does not end is given up")
+            logging.shutdown()
+            os._exit(code)
         return code
 
     def interrupt(self, signum: int) -> None:
@@ -158,8 +164,7 @@ class TurntreeServer(LanguageServer):
             self._stdio.stop_reading()
 
 
-async def _serve(log_level: str | None) -> int:
-    source, target = take_over()
+async def _serve(source: int, target: int, log_level: str | None) -> int:
     server = TurntreeServer(source, target, log_level)
     loop = asyncio.get_running_loop()
     for name in _STOPPING_SIGNALS:
@@ -181,10 +186,9 @@ def main(log_level: str | None = None) -> int:
     """
     if sys.stdin is not None and sys.stdin.isatty():
         sys.stderr.write("turntree serve speaks JSON-RPC on stdin and stdout; editors start it.\n")
-    code = asyncio.run(_serve(log_level))
-    if threading.active_count() > 1:
-        # A thread that is stuck in the file system must not keep the process alive.
-        logger.warning("left with threads at work: %s", threading.enumerate())
-        logging.shutdown()
-        os._exit(code)
-    return code
+    try:
+        source, target = take_over()
+    except OSError as error:
+        sys.stderr.write(f"turntree serve needs a stdin and a stdout: {error}\n")
+        return 1
+    return asyncio.run(_serve(source, target, log_level))

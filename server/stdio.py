@@ -222,6 +222,7 @@ def take_over() -> tuple[int, int]:
     """Move stdin and stdout to descriptors of our own: (source, target).
 
     Nothing that prints by mistake can then break a frame, and no child process can eat one.
+    Raises `OSError` when one of them is closed.
     """
     source, target = os.dup(0), os.dup(1)
     null = os.open(os.devnull, os.O_RDWR)

@@ -346,10 +346,11 @@ class Protocol(LanguageServerProtocol):
             if request.task is not None:
                 request.task.cancel()
 
-    async def settle(self, seconds: float) -> None:
+    async def settle(self, seconds: float) -> bool:
         """End all work: wait `seconds` for requests in flight, then cancel what is left.
 
-        Each is answered.  Work past its publish step cannot be cancelled and is waited for.
+        Each is answered.  Work past its publish step cannot be cancelled and is waited for;
+        False when some does not end at all.
         """
         self._closing = True
         for message_id in list(self._request_futures):
@@ -360,4 +361,5 @@ class Protocol(LanguageServerProtocol):
             _, tasks = await asyncio.wait(tasks, timeout=seconds)
         if tasks:
             self._cancel(lambda r: r.task in tasks)
-            await asyncio.wait(tasks, timeout=_PUBLISH_SECONDS)
+            _, tasks = await asyncio.wait(tasks, timeout=_PUBLISH_SECONDS)
+        return not tasks

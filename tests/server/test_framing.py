@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from server.framing import MAX_BODY, MAX_SKIPPED, Fault, Framing
@@ -126,6 +126,7 @@ PIECES = st.sampled_from(
 )
 
 
+@settings(deadline=None)
 @given(st.lists(PIECES, max_size=8), st.lists(st.integers(1, 40), max_size=200))
 def test_fragments_of_any_size_read_the_same_as_the_whole(
     pieces: list[bytes], cuts: list[int]
@@ -138,6 +139,7 @@ def test_fragments_of_any_size_read_the_same_as_the_whole(
     assert read(*parts, whole[at:]) == read(whole)
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=400))
 def test_no_bytes_at_all_keep_the_next_messages_from_being_read(junk: bytes) -> None:
     # A length in the junk itself may take the bytes after it for its body.

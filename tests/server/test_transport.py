@@ -205,6 +205,14 @@ def test_output_that_goes_nowhere_from_the_start_ends_the_process(world: World) 
         os.close(feed)
 
 
+def test_a_server_without_a_stdin_says_so_in_one_line(world: World) -> None:
+    closed = ["sh", "-c", 'exec "$0" serve <&-', turntree()]
+    done = subprocess.run(closed, env=world.env(), capture_output=True, timeout=PATIENCE)
+    assert done.returncode == 1
+    assert done.stdout == b""
+    assert len(done.stderr.splitlines()) == 1
+
+
 def test_no_output_of_a_library_can_get_between_the_frames(raw: RawServer) -> None:
     raw.initialize()
     descriptors = psutil.Process(raw.process.pid)
