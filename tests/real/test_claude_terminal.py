@@ -47,7 +47,7 @@ def test_turns_typed_in_the_terminal_are_listed_and_forked_as_the_person_saw_the
     native_id = sessions[0]["session_id"].removeprefix("claude-code:")
 
     turns = server.list_turns(session_id=session_id(native_id))["turns"]
-    assert [t["prompt"] for t in turns if not t["prompt"].startswith("/")] == ["one", "two", "four"]
+    assert [t["prompt"] for t in turns] == ["one", "two", "/greet Ada", "four"]
     branches = server.list_branches(session_id=session_id(native_id))["branches"]
     assert {b["last_prompt"] for b in branches} == {"three", "four"}
 
