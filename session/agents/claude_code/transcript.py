@@ -1,7 +1,7 @@
-"""The index of one transcript file: a table of its lines, the tree they form, the live branch.
+"""The index of one transcript file: the table of its lines, the tree they form, the live branch.
 
-Columns are arrays, about 21 bytes a line, so that a session of a million lines costs tens of
-megabytes; text is read again from the file when it is shown.  A file that only grew is
+A session of a million lines costs tens of megabytes; text is read again from the file when it
+is shown.  A file that only grew is
 indexed from where the last scan ended.  The branch that the agent would resume is chosen as
 the agent does it (native-format notes in docs/claude-code.md).
 """
@@ -16,72 +16,38 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from attrs import define
-
 from session.agents.claude_code import records
 from session.agents.claude_code.records import (
     ASSISTANT,
     ATTACHMENT,
     COMPACT,
     DUPLICATE,
-    GAP,
     KIND,
-    LOCAL,
     NOTE,
     PASSAGE,
-    POINTER,
     PROMPT,
     RESULT,
     SIDECHAIN,
-    SNAPSHOT,
     SPOKEN,
     SYSTEM,
-    TORN,
     TREE,
     Record,
 )
+from session.agents.claude_code.table import SNAPSHOT_SALT, Compaction, LineTable
 from session.store.native_files import Identity
 from session.work import Work
 
 _WINDOW = 1 << 20
-_RECENT = 8192
-_FAR = 256
-_SLOW_LOOKUPS = 64
 _GUARD = 256
 _READ_WHOLE = 5 << 20
 _SILENT = frozenset((ATTACHMENT, SYSTEM, PASSAGE))
-# Snapshot ids are prompts' ids; a salt keeps them apart in the column of ids.
-_SNAPSHOT_SALT = 0x5EED5EED5EED
-
-
-@define(frozen=True)
-class Missing:
-    """A line whose parent is in no record; `line` is its index in the table."""
-
-    line: int
-    missing: str
-
-
-@define(frozen=True)
-class Origin:
-    """The session this one was forked from, and the last turn it took over."""
-
-    session: str
-    turn_id: str | None
-    turn_number: int | None
-
-
-@define
-class Compaction:
-    line: int
-    preserved: list[int] | None  # ids (hashed) of records that stay; None: nothing said
 
 
 def identity_of(stat: os.stat_result) -> Identity:
     return Identity(stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns)
 
 
-class Transcript:
+class Transcript(LineTable):
     """An indexed file.  `refresh` brings it up to date; everything else only reads."""
 
     def __init__(self, path: Path) -> None:
@@ -89,45 +55,10 @@ class Transcript:
         self._reset()
 
     def _reset(self) -> None:
+        LineTable.__init__(self)
         self.identity: Identity | None = None
         self.scanned = 0
         self._guard = b""
-        # The table of lines, in file order.
-        self.offsets = array("Q")
-        self.ids = array("q")
-        self.parents = array("i")
-        self.kinds = bytearray()
-        # Facts about the whole.
-        self.first: Record = {}
-        self.cwd: str | None = None
-        self.last_cwd: str | None = None
-        self.version: str | None = None
-        self.entrypoint: str | None = None
-        self.entrypoints: set[str] = set()
-        self.created_at: str | None = None
-        self.updated_at: str | None = None
-        self.custom_title: str | None = None
-        self.ai_title: str | None = None
-        self.summary: str | None = None
-        self.forked_from: Origin | None = None
-        self.first_prompt: str | None = None
-        self.torn_lines = 0
-        self.open_calls: dict[str, int] = {}
-        self.orphan_results: dict[str, int] = {}
-        self.agent_calls: dict[str, int] = {}
-        self.gaps: dict[int, Missing] = {}
-        # Scanning state.
-        self._recent: dict[int, int] = {}
-        self._known: dict[int, int] | None = None
-        self._slow_lookups = 0
-        self._pending: dict[int, list[Missing]] = {}
-        self._last_main = -1
-        self._newest = -1
-        self._pointer: int | None = None
-        self._explicit = False
-        self._cleared = False
-        self._compactions: list[Compaction] = []
-        self._last_prompt_id: str | None = None
         # The live branch: lines from the root to the leaf, and where each turn starts in it.
         self.chain = array("I")
         self.turn_starts = array("I")
@@ -170,10 +101,16 @@ class Transcript:
     def _detach(self) -> None:
         for name in ("offsets", "ids", "parents", "kinds", "chain", "turn_starts"):
             setattr(self, name, getattr(self, name)[:])
-        for name in ("gaps", "open_calls", "orphan_results", "agent_calls", "entrypoints"):
+        for name in (
+            "gaps",
+            "open_calls",
+            "orphan_results",
+            "agent_calls",
+            "entrypoints",
+            "compactions",
+        ):
             setattr(self, name, getattr(self, name).copy())
         self._side_results = (self._side_results[0][:], self._side_results[1][:])
-        self._compactions = self._compactions[:]
 
     def glance(self, head: int = 1 << 16, tail: int = 1 << 17) -> None:
         """Learn what a listing shows from a file's ends only; nothing else may be asked then."""
@@ -186,7 +123,7 @@ class Transcript:
             os.close(fd)
         for line in [*first[:-1], *last[1:]]:
             if (record := records.parse(line)) is not None:
-                self._add_record(0, record)
+                self.add_record(0, record)
 
     def continues_in(self, fd: int, now: Identity) -> bool:
         old = self.identity
@@ -212,247 +149,28 @@ class Transcript:
                     continue
                 data = b"".join([*carry, data])
                 carry = []
-            base = position - len(data)
-            begin = 0
-            while (end := data.find(b"\n", begin)) >= 0:
-                self._add_line(base + begin, data[begin:end])
-                begin = end + 1
-            self.scanned = base + begin
-            if begin < len(data):
-                carry = [data[begin:]]
+            lines = data.split(b"\n")
+            rest = lines.pop()
+            self.scanned = self.add_lines(position - len(data), lines)
+            if rest:
+                carry = [rest]
         # A last line without its newline counts when it is whole; else it is still being
         # written, or torn, and is looked at again when the file has grown.
-        rest = b"".join(carry)
-        if rest and records.parse(rest) is not None:
-            self._add_line(position - len(rest), rest)
+        last = b"".join(carry)
+        if last and records.parse(last) is not None:
+            self.add_lines(position - len(last), [last])
             self.scanned = position
         take = min(_GUARD, self.scanned)
         self._guard = os.pread(fd, take, self.scanned - take)
-
-    def _add_line(self, offset: int, line: bytes) -> None:
-        record = records.parse(line)
-        if record is None:
-            if not line.strip(b"\x00 \t\r"):
-                return
-            self._append(offset, TORN | LOCAL)
-            self.torn_lines += 1
-            # A record glued to the stub of one that was never finished (a kill in mid-write).
-            at = line.find(b'{"', 1)
-            while at > 0:
-                record = records.parse(line[at:])
-                if record is not None and "type" in record:
-                    self._add_record(offset + at, record)
-                    return
-                at = line.find(b'{"', at + 1)
-            return
-        self._add_record(offset, record)
-
-    def _append(self, offset: int, kind: int, id_: int = 0, parent: int = -1) -> int:
-        self.offsets.append(offset)
-        self.kinds.append(kind)
-        self.ids.append(id_)
-        self.parents.append(parent)
-        return len(self.kinds) - 1
-
-    def _add_record(self, offset: int, record: Record) -> None:
-        flagged = records.kind_of(record)
-        kind = flagged & KIND
-        if kind not in TREE:
-            self._add_other(offset, record, flagged)
-            return
-        if kind == PROMPT:
-            # A prompt typed while a turn runs carries that turn's promptId.
-            prompt_id = record.get("promptId")
-            if not flagged & SIDECHAIN:
-                if isinstance(prompt_id, str) and prompt_id == self._last_prompt_id:
-                    kind, flagged = NOTE, flagged & ~KIND | NOTE
-                self._last_prompt_id = prompt_id if isinstance(prompt_id, str) else None
-        uid: str = record["uuid"]
-        id_ = hash(uid)
-        first = self._recent.get(id_)
-        if first is None and self._pending:
-            self._settle(id_, len(self.kinds))
-        parent_uid = record.get("parentUuid")
-        if parent_uid is None and kind == COMPACT:
-            parent_uid = record.get("logicalParentUuid")
-        parent = self._find_parent(parent_uid)
-        line = len(self.kinds)
-        if first is None and self._last_main >= 0 and (parent < 0 or line - parent > _FAR):
-            first = self._find(id_)
-        if first is not None:
-            self._append(offset, flagged | DUPLICATE, id_)
-            self._recent[id_] = first
-            if not flagged & SIDECHAIN:
-                self._newest = first
-            return
-        self._append(offset, flagged, id_, parent)
-        self._remember(id_, line)
-        if isinstance(parent_uid, str) and not flagged & SIDECHAIN:
-            if parent < 0:
-                self._pending.setdefault(hash(parent_uid), []).append(Missing(line, parent_uid))
-            elif self.kinds[parent] & SIDECHAIN:
-                self._bridge(Missing(line, parent_uid), self._last_main)
-        self._note_facts(line, kind, flagged, record)
-
-    def _note_facts(self, line: int, kind: int, flagged: int, record: Record) -> None:
-        stamp = records.time_of(record)
-        if self.created_at is None and stamp:
-            self.created_at = stamp
-        if stamp and kind in SPOKEN and (self.updated_at is None or stamp > self.updated_at):
-            self.updated_at = stamp
-        cwd = record.get("cwd")
-        if isinstance(cwd, str):
-            self.cwd = self.cwd or cwd
-            self.last_cwd = cwd
-        if not self.first:
-            self.first = {k: record.get(k) for k in ("entrypoint", "sessionId", "agentId")}
-            self.first["isSidechain"] = bool(flagged & SIDECHAIN)
-        origin = record.get("forkedFrom")
-        if isinstance(origin, dict) and (kind == PROMPT or self.forked_from is None):
-            # The agent's own forks say of each record where it came from.
-            number = self.forked_from.turn_number if self.forked_from else None
-            self._note_fork(origin, (number or 0) + (kind == PROMPT))
-        entrypoint = record.get("entrypoint")
-        if isinstance(entrypoint, str):
-            self.entrypoint = self.entrypoint or entrypoint
-            self.entrypoints.add(entrypoint)
-        if isinstance(record.get("version"), str):
-            self.version = record["version"]
-        if flagged & SIDECHAIN:
-            return
-        self._last_main = self._newest = line
-        self._explicit = self._cleared = False
-        if kind == ASSISTANT:
-            self._note_calls(line, record)
-        elif kind == RESULT:
-            self._note_results(line, record)
-        elif kind == PROMPT and self.first_prompt is None:
-            self.first_prompt = records.preview(records.prompt_text(record) or "")
-        elif kind == COMPACT:
-            self._pointer, self._explicit = None, False
-            self._compactions.append(Compaction(line, _preserved(record)))
-
-    def _note_fork(self, origin: Record, number: object) -> None:
-        source, turn = origin.get("sessionId"), origin.get("messageUuid")
-        if isinstance(source, str):
-            self.forked_from = Origin(
-                source,
-                turn if isinstance(turn, str) else None,
-                number if isinstance(number, int) else None,
-            )
-
-    def _note_calls(self, line: int, record: Record) -> None:
-        for block in records.content_blocks(record):
-            if block.get("type") != "tool_use" or not isinstance(block.get("id"), str):
-                continue
-            call = block["id"]
-            if self.orphan_results.pop(call, None) is None:
-                self.open_calls[call] = line
-            if block.get("name") in ("Agent", "Task"):
-                self.agent_calls[call] = line
-
-    def _note_results(self, line: int, record: Record) -> None:
-        for block in records.content_blocks(record):
-            call = block.get("tool_use_id")
-            if block.get("type") != "tool_result" or not isinstance(call, str):
-                continue
-            if self.open_calls.pop(call, None) is None:
-                self.orphan_results[call] = line
-
-    def _add_other(self, offset: int, record: Record, flagged: int) -> None:
-        kind = flagged & KIND
-        id_ = 0
-        if kind == SNAPSHOT:
-            snapshot = record.get("snapshot")
-            of = snapshot.get("messageId") if isinstance(snapshot, dict) else None
-            id_ = hash(of) ^ _SNAPSHOT_SALT if isinstance(of, str) else 0
-        elif kind == POINTER:
-            self._note_pointer(record)
-        type_ = record.get("type")
-        if type_ == "custom-title" and isinstance(record.get("customTitle"), str):
-            self.custom_title = record["customTitle"]
-            origin = record.get("forkedFrom")
-            if isinstance(origin, dict):
-                self._note_fork(origin, origin.get("turnNumber"))
-        elif type_ == "ai-title" and isinstance(record.get("aiTitle"), str):
-            self.ai_title = record["aiTitle"]
-        elif type_ == "summary" and isinstance(record.get("summary"), str):
-            self.summary = record["summary"]
-        elif type_ == "relocated" and isinstance(record.get("relocatedCwd"), str):
-            self.last_cwd = record["relocatedCwd"]
-        self._append(offset, flagged, id_)
-
-    def _note_pointer(self, record: Record) -> None:
-        leaf = record.get("leafUuid")
-        explicit = record.get("explicit") is True
-        if isinstance(leaf, str) and leaf:
-            id_ = hash(leaf)
-            self._explicit = explicit or (self._explicit and id_ == self._pointer)
-            self._pointer, self._cleared = id_, False
-        elif leaf is None and explicit:
-            self._cleared, self._pointer, self._explicit = True, None, False
-
-    # Finding lines by id
-
-    def _remember(self, id_: int, line: int) -> None:
-        recent = self._recent
-        recent[id_] = line
-        if self._known is not None:
-            self._known.setdefault(id_, line)
-        if len(recent) > _RECENT:
-            keep = line - _RECENT // 2
-            self._recent = {k: v for k, v in recent.items() if v >= keep}
-
-    def _find_parent(self, uid: object) -> int:
-        if not isinstance(uid, str):
-            return -1
-        id_ = hash(uid)
-        line = self._recent.get(id_)
-        if line is None and id_ not in self._pending:
-            line = self._find(id_)
-        return -1 if line is None else line
-
-    def _find(self, id_: int) -> int | None:
-        """The first line with this id.  Rare in most files; a file of many branches gets a map."""
-        if self._known is not None:
-            return self._known.get(id_)
-        self._slow_lookups += 1
-        if self._slow_lookups > _SLOW_LOOKUPS:
-            self._known = {}
-            for line, (known, kind) in enumerate(zip(self.ids, self.kinds, strict=True)):
-                if kind & KIND in TREE and not kind & DUPLICATE:
-                    self._known.setdefault(known, line)
-            return self._known.get(id_)
-        try:
-            return self.ids.index(id_)
-        except ValueError:
-            return None
-
-    def find(self, uid: str) -> int | None:
-        """The line of the record with this uuid, None when there is none."""
-        id_ = hash(uid)
-        line = self._recent.get(id_)
-        line = line if line is not None else self._find(id_)
-        return line if line is not None and line < len(self.kinds) else None
-
-    def _settle(self, id_: int, line: int) -> None:
-        """A record that others already named as their parent has come."""
-        for waiting in self._pending.pop(id_, ()):
-            self.parents[waiting.line] = line
-
-    def _bridge(self, missing: Missing, neighbour: int) -> None:
-        self.parents[missing.line] = neighbour
-        self.kinds[missing.line] |= GAP
-        self.gaps[missing.line] = missing
 
     # The live branch
 
     def _resolve(self, indexed: int) -> None:
         """Choose the live branch; `indexed` is how many lines an earlier choice knew."""
-        for waiting in self._pending.values():
-            for missing in waiting:
-                self._bridge(missing, self._main_before(missing.line))
+        self.bridge_gaps()
         self._tree = None
+        if self.settled_late:
+            indexed, self.settled_late = 0, False
         self.leaf = self._live_leaf()
         if not (indexed and (self._extend_chain(indexed) or self._retreat_chain(indexed))):
             self.chain = self._with_compactions(self.path_to(self.leaf, trailing=True))
@@ -467,7 +185,7 @@ class Transcript:
         """Lengthen the chain by lines that continue its end; False when they do not."""
         added = array("I")
         line = self.leaf
-        if self._compactions and self._compactions[-1].line >= indexed:
+        if self.compactions and self.compactions[-1].line >= indexed:
             return False
         while line >= indexed:
             added.append(line)
@@ -488,7 +206,7 @@ class Transcript:
 
     def _retreat_chain(self, indexed: int) -> bool:
         """Shorten the chain to a leaf on it, as after a rewind; False when it is elsewhere."""
-        if self._compactions and self._compactions[-1].line >= indexed:
+        if self.compactions and self.compactions[-1].line >= indexed:
             return False
         if self.leaf < 0:
             keep = 0
@@ -519,29 +237,21 @@ class Transcript:
             elif kind == COMPACT:
                 self.compacted_at = at
 
-    def _main_before(self, line: int) -> int:
-        kinds = self.kinds
-        for at in range(line - 1, -1, -1):
-            kind = kinds[at]
-            if kind & KIND in TREE and not kind & (SIDECHAIN | DUPLICATE):
-                return at
-        return -1
-
     def _live_leaf(self) -> int:
-        if self._cleared:
+        if self.cleared:
             return -1
-        pointer = self._find(self._pointer) if self._pointer is not None else None
+        pointer = self._find(self.pointer) if self.pointer is not None else None
         if pointer is not None and self.kinds[pointer] & SIDECHAIN:
             pointer = None
-        compaction = self._compactions[-1] if self._compactions else None
+        compaction = self.compactions[-1] if self.compactions else None
         if compaction is not None and compaction.preserved is not None:
             return self._leaf_after(compaction, pointer)
-        if any(c.preserved is not None for c in self._compactions) and compaction is not None:
+        if any(c.preserved is not None for c in self.compactions) and compaction is not None:
             pointer = pointer if pointer is not None and pointer > compaction.line else None
         if pointer is None:
-            return self.spoken(self._newest)
-        if not self._explicit and self._descends(self._newest, pointer):
-            return self.spoken(self._newest)
+            return self.spoken(self.newest)
+        if not self.explicit and self._descends(self.newest, pointer):
+            return self.spoken(self.newest)
         return self.spoken(pointer)
 
     def _leaf_after(self, compaction: Compaction, pointer: int | None) -> int:
@@ -560,13 +270,13 @@ class Transcript:
             and (line > compaction.line or self.ids[line] in named)
         ]
         known = pointer is not None and (pointer > compaction.line or self.ids[pointer] in named)
-        if self._explicit and known and pointer is not None:
+        if self.explicit and known and pointer is not None:
             return self.spoken(pointer)
         spoken_below = {self.spoken(parents[line]) for line in left}
         tips = [line for line in left if line not in spoken_below]
         if len(tips) == 1:
             return tips[0]
-        return pointer if pointer in tips else self.spoken(self._newest)
+        return pointer if pointer in tips else self.spoken(self.newest)
 
     def _descends(self, line: int, ancestor: int) -> bool:
         for _ in range(len(self.parents)):
@@ -605,8 +315,8 @@ class Transcript:
         After a compaction in the middle of a turn the TUI lets the next record hang off the
         record before the boundary, though what it sends begins with the boundary.
         """
-        members = set(chain) if self._compactions else set()
-        for compaction in self._compactions:
+        members = set(chain) if self.compactions else set()
+        for compaction in self.compactions:
             at = next((i for i, line in enumerate(chain) if line > compaction.line), len(chain))
             named = set(compaction.preserved or ())
             if compaction.line in members or not named or at == len(chain):
@@ -683,25 +393,25 @@ class Transcript:
 
     def preserved_by(self, chain: array[int]) -> list[int]:
         """Lines that the compactions on `chain` name as preserved."""
-        members = set(chain) if self._compactions else set()
+        members = set(chain) if self.compactions else set()
         named: set[int] = set()
-        for compaction in self._compactions:
+        for compaction in self.compactions:
             if compaction.line in members:
                 named.update(compaction.preserved or ())
         return [line for line, id_ in enumerate(self.ids) if id_ in named] if named else []
 
     def honours_pointer(self, leaf: int) -> bool:
         """Whether an explicit pointer to `leaf`, appended now, is what the agent resumes at."""
-        if not self._compactions or leaf > self._compactions[-1].line:
+        if not self.compactions or leaf > self.compactions[-1].line:
             return True
-        if any(compaction.preserved is not None for compaction in self._compactions):
+        if any(compaction.preserved is not None for compaction in self.compactions):
             return False
         # Files over 5 MiB are read from the newest compaction on.
         return self.scanned <= _READ_WHOLE
 
     def snapshot_ids(self, prompts: Iterable[int]) -> set[int]:
         """The column values that snapshots of these prompt lines have."""
-        return {self.ids[line] ^ _SNAPSHOT_SALT for line in prompts}
+        return {self.ids[line] ^ SNAPSHOT_SALT for line in prompts}
 
     def span(self, line: int) -> tuple[int, int]:
         """Byte offsets of a line: its start, and the start of the next."""
@@ -817,16 +527,3 @@ class TurnTree:
                 return line
             line = parents[line]
         return -1
-
-
-def _preserved(record: Record) -> list[int] | None:
-    """Hashed ids that a compaction preserves, None when it says nothing about that."""
-    metadata = record.get("compactMetadata")
-    if not isinstance(metadata, dict):
-        return None
-    messages = metadata.get("preservedMessages")
-    if isinstance(messages, dict):
-        uuids = messages.get("uuids") or messages.get("allUuids") or []
-        return [hash(uid) for uid in uuids if isinstance(uid, str)]
-    segment = metadata.get("preservedSegment")
-    return [] if isinstance(segment, dict) else None
