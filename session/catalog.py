@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import os
 from pathlib import Path
 from typing import Any
@@ -214,10 +215,12 @@ class Catalog:
     async def _scan(self, agent: Agent, work: Work) -> Listing:
         cached = await self._store.run(native_files.load, agent.name)
         listing = await work.in_thread(agent.listing, cached, work)
-        if listing.changed:
-            await self._store.run(native_files.save, agent.name, listing.changed)
-        if listing.gone:
-            await self._store.run(native_files.forget, listing.gone)
+        # The cache is only a cache: a full disk must not hide the sessions.
+        with contextlib.suppress(StorageError):
+            if listing.changed:
+                await self._store.run(native_files.save, agent.name, listing.changed)
+            if listing.gone:
+                await self._store.run(native_files.forget, listing.gone)
         return listing
 
     async def _unborn(
@@ -253,7 +256,8 @@ class Catalog:
         agent = located.agent
         entry = None if located.staged else agent.cache_entry(history)
         if entry is not None:
-            await self._store.run(native_files.save, agent.name, [entry])
+            with contextlib.suppress(StorageError):
+                await self._store.run(native_files.save, agent.name, [entry])
 
 
 def _state(summary: Summary, staged: bool) -> str:

@@ -9,6 +9,7 @@ plan was made for.
 from __future__ import annotations
 
 import contextlib
+import filecmp
 import os
 import shutil
 from collections.abc import Callable
@@ -18,7 +19,7 @@ from typing import Any, ClassVar
 from attrs import define
 
 from session import osfile
-from session.errors import StaleRevision
+from session.errors import SessionExists, StaleRevision
 from session.faults import fault
 from session.model import fields_of
 
@@ -158,11 +159,13 @@ class Swap(Effect):
         return BEFORE
 
     def finish(self) -> None:
-        self.clean()
+        osfile.remove_tree(Path(self.staged).parent)
         if self.spent:
             osfile.remove_tree(Path(self.spent))
 
     def clean(self) -> None:
+        # What was kept is still in place, so the archive is only another name for it.
+        osfile.remove_tree(Path(self.archive))
         osfile.remove_tree(Path(self.staged).parent)
 
     def is_last(self) -> bool:
@@ -190,7 +193,10 @@ class Move(Effect):
                 continue
             if self.returning and [source, target] == self.pairs[0]:
                 self._publish(Path(source), Path(target))
-            elif not os.path.lexists(target):
+            elif os.path.lexists(target):
+                # Copied to another file system by a process that died before this.
+                osfile.remove_tree(Path(source))
+            else:
                 osfile.move_tree(Path(source), Path(target))
             fault(f"{verb}.archived")
         fault(f"{verb}.applied")
@@ -201,7 +207,14 @@ class Move(Effect):
         osfile.remove_tree(staged)
         shutil.copy2(source, staged)
         osfile.fsync_tree(staged)
-        osfile.publish(staged, target)
+        try:
+            osfile.publish(staged, target)
+        except FileExistsError:
+            osfile.remove_tree(staged)
+            if not filecmp.cmp(source, target, shallow=False):
+                raise SessionExists(
+                    f"{target} exists already; nothing was overwritten.", session_id=target.stem
+                ) from None
         osfile.fsync_directory(target.parent)
         os.unlink(source)
 
@@ -212,13 +225,11 @@ class Move(Effect):
 
 
 def keep(path: Path, archive: Path) -> None:
-    """Keep the file's present content as `archive`, durably; an archive from before stays.
+    """Keep the file's present content as `archive`, durably.
 
     A link where the file systems are one, so that nothing is copied: the file is about to be
     replaced by another, never written through this name again.
     """
-    if archive.exists():
-        return
     osfile.make_private(archive.parent)
     partial = archive.with_name(archive.name + ".partial")
     osfile.remove_tree(partial)
@@ -227,7 +238,9 @@ def keep(path: Path, archive: Path) -> None:
     except OSError:
         shutil.copy2(path, partial)
         osfile.fsync_tree(partial)
-    os.rename(partial, archive)
+    os.replace(partial, archive)
+    # Renaming one link of a file over another of it does nothing.
+    osfile.remove_tree(partial)
     osfile.fsync_directory(archive.parent)
 
 

@@ -106,6 +106,16 @@ class Indeterminate(TurntreeError):
 
     kind, code = "indeterminate", 1018
 
+    @classmethod
+    def after(cls, what: str, session_id: str, operation_id: str) -> Indeterminate:
+        """`what` took place, but recording it failed."""
+        return cls(
+            f"{what} took place, but recording it failed. Nothing is lost; the next start of "
+            "Turntree records it.",
+            session_id=session_id,
+            operation_id=operation_id,
+        )
+
 
 class Cancelled(Exception):
     """Raised inside blocking work whose request was cancelled before its publish step."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import uuid
 from typing import Any
@@ -94,6 +95,7 @@ async def fork(
     context: Context, order: Order, expect_revision: str | None, work: Work
 ) -> ForkResult:
     """Intent, stage, validation, publication, record.  The caller holds the child's lock."""
+    await context.operations.settle_session(order.child)
     if (done := await _replayed(context, order)) is not None:
         return done
     located, history, plan, title = await _plan(context, order, expect_revision, work)
@@ -126,8 +128,8 @@ async def fork(
             },
         },
     )
-    fault("fork.intended")
     try:
+        fault("fork.intended")
         built = await work.in_thread(located.agent.build_fork, history, plan, work)
         result = _result(
             "staged" if order.stage else "forked",
@@ -141,29 +143,28 @@ async def fork(
         fault("fork.staged")
         if not order.stage:
             await work.in_thread(plan.stage.publish, "fork")
+            await context.operations.finish_fork(operation_id, parentage)
     except (Exception, Cancelled) as error:
-        if plan.stage.published:
-            raise _unclear(order.child, operation_id) from error
-        await work.in_thread(plan.stage.retract)
-        await work.in_thread(plan.stage.remove)
-        await context.operations.release(operation_id)
-        if isinstance(error, OSError):
-            raise StorageError.from_os(error, "Writing the fork") from error
-        raise
+        if not order.stage and plan.stage.published:
+            raise Indeterminate.after("The fork", order.child, operation_id) from error
+        await _undo_stage(context, plan.stage, operation_id, work)
+        raise _as_storage_error(error, "Writing the fork") from error
     if not order.stage:
-        await context.operations.finish_fork(operation_id, parentage)
         context.announce(Change([order.child], "forked", order.session_id), plan.stage.destination)
     session = await context.describe_now(order.child)
     return evolve(result, session=session, resume=session.resume)
 
 
-def _unclear(session_id: str, operation_id: str) -> Indeterminate:
-    return Indeterminate(
-        f"Session {session_id} was published, but recording it failed. It is complete; the next "
-        "start of Turntree records it.",
-        session_id=session_id,
-        operation_id=operation_id,
-    )
+async def _undo_stage(context: Context, stage: Stage, operation_id: str, work: Work) -> None:
+    """After a failure nothing is left; what cannot be removed now is left to the sweep."""
+    with contextlib.suppress(OSError, StorageError):
+        await work.in_thread(stage.retract)
+        await work.in_thread(stage.remove)
+        await context.operations.release(operation_id)
+
+
+def _as_storage_error(error: BaseException, doing: str) -> BaseException:
+    return StorageError.from_os(error, doing) if isinstance(error, OSError) else error
 
 
 async def _plan(
@@ -227,9 +228,6 @@ async def _replayed(context: Context, order: Order) -> ForkResult | None:
     """
     agent, native_id = context.catalog.agent_of(order.child)
     row = await context.operations.of_child(order.child)
-    if row is not None and row.state == "intended" and not row.owner_lives:
-        await context.operations.settle(row)
-        row = await context.operations.of_child(order.child)
     if row is None:
         if agent.locate(native_id) is None:
             return None
@@ -297,17 +295,17 @@ async def promote(context: Context, session_id: str, work: Work) -> OneSession:
         )
     work.commit()
     await context.operations.take_over(row, {**row.intent, "promoting": True})
-    fault("promote.intended")
     try:
+        fault("promote.intended")
         await work.in_thread(stage.publish, "promote")
+        await context.operations.finish_fork(row.operation_id, ForkRow(**row.intent["fork"]))
     except (Exception, Cancelled) as error:
-        await work.in_thread(stage.retract)
-        await context.operations.take_over(row, row.intent)
-        if isinstance(error, OSError):
-            raise StorageError.from_os(error, "Promoting the session") from error
-        raise
-    fork_row = ForkRow(**row.intent["fork"])
-    await context.operations.finish_fork(row.operation_id, fork_row)
+        if stage.published:
+            raise Indeterminate.after("The promotion", session_id, row.operation_id) from error
+        with contextlib.suppress(OSError, StorageError):
+            await work.in_thread(stage.retract)
+            await context.operations.take_over(row, row.intent)
+        raise _as_storage_error(error, "Promoting the session") from error
     context.announce(Change([session_id], "forked", row.session_id), stage.destination)
     return OneSession(await context.describe_now(session_id))
 
@@ -322,12 +320,12 @@ async def discard(context: Context, session_id: str, work: Work) -> Discarded:
     context.store.require_writable()
     work.commit()
     await context.operations.take_over(row, {**row.intent, "discarding": True})
-    fault("discard.intended")
     try:
+        fault("discard.intended")
         await work.in_thread(Stage.from_json(row.intent["stage"]).remove)
+        fault("discard.removed")
     except OSError as error:
         raise StorageError.from_os(error, "Discarding the session") from error
-    fault("discard.removed")
     await context.operations.advance(row.operation_id, "discarded", durable=True)
     context.announce(Change([session_id], "removed"))
     return Discarded(session_id)
@@ -335,8 +333,9 @@ async def discard(context: Context, session_id: str, work: Work) -> Discarded:
 
 async def _staged_row(context: Context, session_id: str) -> OperationRow:
     row = await context.operations.of_child(session_id)
-    half_done = row is not None and (row.intent.get("promoting") or row.intent.get("discarding"))
-    if row is not None and row.state == "staged" and half_done:
+    begun = row is not None and (row.intent.get("promoting") or row.intent.get("discarding"))
+    if row is not None and row.state == "staged" and begun:
+        # By a process that did not finish it.
         await context.operations.settle(row)
         row = await context.operations.of_child(session_id)
     if row is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import shutil
 import sqlite3
@@ -14,6 +15,7 @@ from attrs import define
 
 from session import effects
 from session.effects import Effect, Move
+from session.errors import SessionExists, TurntreeError
 from session.locks import Locks
 from session.staging import Stage
 from session.store import lineage, operations
@@ -109,12 +111,21 @@ class Operations:
                 log.info("op=%s sweep of an unfinished %s", row.operation_id, row.kind)
                 try:
                     await self.settle(again)
-                except OSError as error:
+                except (OSError, TurntreeError) as error:
                     log.error("op=%s cannot be settled now: %s", row.operation_id, error)
                     continue
                 changed.append(guarded)
         self._forget_old_archives()
         return changed
+
+    async def settle_session(self, session_id: str) -> None:
+        """Before a session is changed: settle what was left unfinished on it.
+
+        The caller holds the session's lock, so nobody can be at work on these, not even a
+        living process (it died to this session when it lost the lock).
+        """
+        for row in await self.store.run(operations.unfinished_of, session_id):
+            await self.settle(row)
 
     async def settle(self, row: OperationRow) -> None:
         """Roll one unfinished operation forward or back.  The caller holds its session's lock."""
@@ -129,12 +140,22 @@ class Operations:
         if row.intent.get("discarding") or (row.state == "staged" and keeps_stage):
             stage.remove()
             await self.advance(row.operation_id, "discarded", durable=True)
-        elif row.state == "staged" or stage.published:
-            stage.publish("fork")
+        elif row.state == "staged" and self._publishes(stage):
             await self.finish_fork(row.operation_id, ForkRow(**row.intent["fork"]))
         else:
             stage.remove()
             await self.release(row.operation_id)
+
+    def _publishes(self, stage: Stage) -> bool:
+        """Finish a publication; False when there is nothing to publish, or the name is taken."""
+        if stage.destination is not None and not stage.file.exists() and not stage.published:
+            return False
+        try:
+            stage.publish("fork")
+        except SessionExists:
+            stage.retract()
+            return False
+        return True
 
     async def _settle_effect(self, row: OperationRow) -> None:
         planned = row.intent.get("effect")
@@ -145,9 +166,11 @@ class Operations:
                 await self.advance(row.operation_id, "done", durable=True)
             else:
                 state = "undone" if row.kind == "undo" else "done"
-                await self.finish_undo(
-                    row.operation_id, row.target, state, intent=row.intent.get("target_intent")
-                )
+                intent = row.intent.get("target_intent")
+                target = await self.get(row.target)
+                if row.kind == "redo" and intent is None and target is not None:
+                    intent = {**target.intent, "effect": planned}
+                await self.finish_undo(row.operation_id, row.target, state, intent=intent)
             return
         if effect is not None:
             effect.clean()
@@ -164,8 +187,10 @@ class Operations:
         except OSError:
             return
         for entry in entries:
-            if entry.stat().st_mtime < limit:
-                shutil.rmtree(entry, ignore_errors=True)
+            # Another sweep may be at it too.
+            with contextlib.suppress(OSError):
+                if entry.stat().st_mtime < limit:
+                    shutil.rmtree(entry, ignore_errors=True)
 
 
 def _is_stranded(row: OperationRow) -> bool:

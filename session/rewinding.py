@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,9 @@ from session import effects, osfile
 from session.agents.base import Agent, Cut, History
 from session.catalog import Located
 from session.context import Context
-from session.effects import BEFORE, Effect, Move
+from session.effects import AFTER, Effect, Move
 from session.errors import (
+    Indeterminate,
     InvalidParams,
     NothingToUndo,
     SessionBusy,
@@ -83,6 +84,7 @@ async def preview(context: Context, order: Order, work: Work) -> RewindResult:
 
 async def rewind(context: Context, order: Order, work: Work) -> RewindResult:
     """Intent, effect, record.  The caller holds the session's lock."""
+    await context.operations.settle_session(order.session_id)
     if order.operation_id and (done := await _replayed(context, order, work)) is not None:
         return done
     located, history = await context.open_for(
@@ -125,7 +127,8 @@ async def rewind(context: Context, order: Order, work: Work) -> RewindResult:
     after = await work.in_thread(located.open, Work())
     session = await context.catalog.describe(located, after)
     result = _result("rewound", operation_id, session, history, cut, dropped)
-    await context.operations.advance(operation_id, "done", result=result)
+    with _recording("The rewind", order.session_id, operation_id):
+        await context.operations.advance(operation_id, "done", result=result)
     await context.catalog.remember(located, after)
     context.announce(Change([order.session_id], "rewound"), located.path)
     return result
@@ -177,9 +180,6 @@ async def _replayed(context: Context, order: Order, work: Work) -> RewindResult 
     """The recorded answer of the same operation id; None when it is new."""
     assert order.operation_id is not None
     row = await context.operations.get(order.operation_id)
-    if row is not None and row.state == "intended":
-        await context.operations.settle(row)
-        row = await context.operations.get(order.operation_id)
     if row is None:
         return None
     if row.kind != "rewind" or row.digest != order.digest:
@@ -294,23 +294,35 @@ async def _carry_out(
         work.commit()
         await work.in_thread(effect.apply, change.kind)
     except BaseException as error:
-        await _take_back(context, change, effect, error)
+        if await work.in_thread(_took_place, effect):
+            what = f"The {change.kind}"
+            raise Indeterminate.after(what, located.session_id, change.operation_id) from error
+        with contextlib.suppress(OSError, StorageError):
+            if effect is not None:
+                await work.in_thread(effect.clean)
+            await context.operations.release(change.operation_id)
+        if isinstance(error, OSError):
+            raise StorageError.from_os(error, f"The {change.kind}") from error
         raise
     return effect
 
 
-async def _take_back(
-    context: Context, change: _Change, effect: Effect | None, error: BaseException
-) -> None:
-    """Release an operation whose effect did not take place; leave it to the sweep otherwise."""
-    if effect is not None:
-        with contextlib.suppress(OSError):
-            if isinstance(effect, Move) or effect.state() != BEFORE:
-                return
-            effect.clean()
-    await context.operations.release(change.operation_id)
-    if isinstance(error, OSError):
-        raise StorageError.from_os(error, f"The {change.kind}") from error
+def _took_place(effect: Effect | None) -> bool:
+    """Whether a step that failed did its work; a move that began goes on, so it counts."""
+    if effect is None:
+        return False
+    with contextlib.suppress(OSError):
+        return isinstance(effect, Move) or effect.state() == AFTER
+    return False
+
+
+@contextlib.contextmanager
+def _recording(what: str, session_id: str, operation_id: str) -> Iterator[None]:
+    """Around the record of something that took place."""
+    try:
+        yield
+    except StorageError as error:
+        raise Indeterminate.after(what, session_id, operation_id) from error
 
 
 # Undo and redo
@@ -336,6 +348,8 @@ async def guarded_session(context: Context, order: Reversal) -> str:
 
 async def reverse(context: Context, order: Reversal, work: Work, *, dry_run: bool) -> UndoResult:
     """Undo or redo one operation.  The caller holds the lock of its session."""
+    if not dry_run:
+        await context.operations.settle_session(await guarded_session(context, order))
     if order.request_id and (done := await _reversed_before(context, order, work)) is not None:
         return done
     row = await _target(context, order)
@@ -372,11 +386,13 @@ async def reverse(context: Context, order: Reversal, work: Work, *, dry_run: boo
     )
     applied = await _carry_out(context, located, history, change, effect, stage, work)
     if order.verb == "undo":
-        await context.operations.finish_undo(operation_id, row.operation_id, "undone")
+        with _recording("The undo", row.session_id, operation_id):
+            await context.operations.finish_undo(operation_id, row.operation_id, "undone")
         context.announce(Change([row.session_id], "restored"), located.path)
         return await _answer(context, row, "undone")
     redone = {**row.intent, "effect": applied.to_json()}
-    await context.operations.finish_undo(operation_id, row.operation_id, "done", intent=redone)
+    with _recording("The redo", row.session_id, operation_id):
+        await context.operations.finish_undo(operation_id, row.operation_id, "done", intent=redone)
     context.announce(Change([row.session_id], "rewound"), located.path)
     return await _answer(context, row, "redone")
 
@@ -476,9 +492,10 @@ async def _reverse_fork(
             intent=change.intent,
         )
     state = "undone" if order.verb == "undo" else "done"
-    await context.operations.finish_undo(
-        operation_id, row.operation_id, state, intent=target_intent
-    )
+    with _recording(f"The {order.verb}", child, operation_id):
+        await context.operations.finish_undo(
+            operation_id, row.operation_id, state, intent=target_intent
+        )
     reason = "removed" if order.verb == "undo" else "restored"
     context.announce(Change([child], reason))
     again = await context.operations.get(row.operation_id)
@@ -518,13 +535,10 @@ async def _target_by_id(context: Context, order: Reversal) -> OperationRow:
 
 async def _reversed_before(context: Context, order: Reversal, work: Work) -> UndoResult | None:
     row = await context.operations.get(order.request_id or "")
-    if row is not None and row.state == "intended":
-        await context.operations.settle(row)
-        row = await context.operations.get(order.request_id or "")
     if row is None:
         return None
     target = await context.operations.get(row.target or "")
-    if row.kind != order.verb or target is None:
+    if row.kind != order.verb or target is None or row.state != "done":
         raise InvalidParams(
             f"request_id: {order.request_id} was used for another request.", field="request_id"
         )

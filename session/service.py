@@ -86,6 +86,11 @@ class Service:
         for session_id in await self.context.operations.sweep():
             self.context.changes.announce(Change([session_id], "changed"))
 
+    @property
+    def notice(self) -> str | None:
+        """What a person should be told once after opening, such as a damaged database."""
+        return self.context.store.notice
+
     def changes(self) -> AsyncIterator[Change]:
         """Changes of sessions by any program, ours included; ends when the service closes."""
         return self.context.changes.follow()

@@ -119,7 +119,10 @@ class Stage:
 
     @property
     def published(self) -> bool:
-        """Whether the session's file has its public name and it is this stage's."""
+        """Whether the session's file has its public name.
+
+        Asked of a stage whose file was made, so a staged file that is gone was published.
+        """
         if self.destination is None or not self.destination.exists():
             return False
         return not self.file.exists() or os.path.samefile(self.file, self.destination)

@@ -64,14 +64,27 @@ class Store:
         except sqlite3.DatabaseError as error:
             if not any(word in str(error) for word in _CORRUPT):
                 raise _storage_error(error, path) from error
+            return await cls._open_anew(path, error)
+
+    @classmethod
+    async def _open_anew(cls, path: Path, damage: sqlite3.DatabaseError) -> Store:
+        """Set a damaged database aside, unless another process did so meanwhile."""
+        fd = os.open(path.with_name("turntree.db.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
+        try:
+            while not osfile.try_lock(fd):
+                await asyncio.sleep(0.02)
+            with contextlib.suppress(sqlite3.DatabaseError):
+                return cls(path, await _connect(str(path)), None)
             aside = _set_aside(path)
             store = cls(path, await _connect(str(path)), None)
-            store.notice = (
-                f"Turntree's database was damaged ({error}) and set aside as {aside}. A new one "
-                "was made: sessions are listed from the agents' files, older undo is gone."
-            )
-            log.error(store.notice)
-            return store
+        finally:
+            os.close(fd)
+        store.notice = (
+            f"Turntree's database was damaged ({damage}) and set aside as {aside}. A new one "
+            "was made: sessions are listed from the agents' files, older undo is gone."
+        )
+        log.error(store.notice)
+        return store
 
     async def close(self) -> None:
         await self._connection.close()
@@ -106,10 +119,12 @@ def transaction(connection: sqlite3.Connection, *, durable: bool = True) -> Iter
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield
+        connection.execute("COMMIT")
     except BaseException:
-        connection.execute("ROLLBACK")
+        # A full disk may have rolled it back already.
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
         raise
-    connection.execute("COMMIT")
 
 
 async def _connect(path: str) -> aiosqlite.Connection:
@@ -168,7 +183,7 @@ def _statements(script: str) -> Iterator[str]:
 
 def _set_aside(path: Path) -> Path:
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
-    aside = path.with_name(f"{path.name}.damaged-{stamp}")
+    aside = path.with_name(f"{path.name}.damaged-{stamp}-{os.getpid()}")
     for suffix in ("", "-wal", "-shm"):
         with contextlib.suppress(FileNotFoundError):
             os.rename(f"{path}{suffix}", f"{aside}{suffix}")

@@ -158,6 +158,19 @@ def unfinished(connection: sqlite3.Connection) -> list[OperationRow]:
     return list(_rows(connection, "state IN ('intended', 'staged', 'indeterminate') ORDER BY seq"))
 
 
+def unfinished_of(connection: sqlite3.Connection, session_id: str) -> list[OperationRow]:
+    """Unfinished operations under this session's lock: its own changes, and its making."""
+    return list(
+        _rows(
+            connection,
+            "(state='intended' OR (state='staged' AND json_extract(intent, '$.staged')=0))"
+            " AND ((kind<>'fork' AND session_id=?) OR new_session_id=?) ORDER BY seq",
+            session_id,
+            session_id,
+        )
+    )
+
+
 def children_without_file(connection: sqlite3.Connection) -> list[OperationRow]:
     """Forks that are staged, or that kept no turn and so have no file."""
     return list(

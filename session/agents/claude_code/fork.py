@@ -71,7 +71,6 @@ def build(store: ClaudeStore, transcript: Transcript, plan: NativePlan, work: Wo
         plan.child_id,
         cwd=plan.cwd,
         entrypoint="cli" if transcript.entrypoints - {"cli"} else None,
-        old_results=_results_folder(transcript),
         new_results=str(stage.destination.with_suffix("") / "tool-results"),
     )
     size = osfile.write_durably(stage.file, _lines(transcript, plan, editor, work))
@@ -93,11 +92,6 @@ def _require_room(stage: Stage, size: int) -> None:
             path=str(place),
             errno=28,
         )
-
-
-def _results_folder(transcript: Transcript) -> str | None:
-    folder = transcript.path.with_suffix("") / "tool-results"
-    return str(folder) if folder.is_dir() else None
 
 
 def _lines(transcript: Transcript, plan: NativePlan, editor: Editor, work: Work) -> Iterator[bytes]:
@@ -150,8 +144,11 @@ def _copy_companions(
     warnings: list[Warn] = []
     source = transcript.path.with_suffix("")
     own, backups = plan.stage.companions
-    for name in sorted(editor.results):
-        _copy(source / "tool-results" / name, own.staged / "tool-results" / name, warnings)
+    for name, path in sorted(editor.results.items()):
+        # A store that was moved has its own files where it is now.
+        here = source / "tool-results" / name
+        original = here if here.is_file() else Path(path)
+        _copy(original, own.staged / "tool-results" / name, warnings)
     kept = set(plan.selection.lines)
     if (source / "subagents").is_dir():
         for meta in sorted((source / "subagents").glob("agent-*.meta.json")):

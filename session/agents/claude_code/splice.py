@@ -25,6 +25,11 @@ from session.work import Work
 
 _BLOCK = 1 << 20
 _ENDINGS = 12
+# What stands in a line that names a file with a large tool result.
+_RESULTS = b"/tool-results/"
+_FOLDER = rb'(?P<folder>[^"\\]*/projects/[^"/\\]+/[0-9a-f-]{36}/tool-results)/(?P<name>[^"\\/]+)'
+_RESULT_TEXT = re.compile(rb'"<persisted-output>[^"]*?saved to: ' + _FOLDER)
+_RESULT_PATH = re.compile(rb'"persistedOutputPath"\s*:\s*"' + _FOLDER + rb'"')
 _FLAT = re.compile(
     rb'"[^"\\]*"\s*:\s*(?:"(?:[^"\\]|\\.)*"|[-+.\w]+)'
     rb'(?:\s*,\s*"[^"\\]*"\s*:\s*(?:"(?:[^"\\]|\\.)*"|[-+.\w]+))*\s*\}\r?\n'
@@ -41,40 +46,29 @@ class Editor:
     """Turns lines of `old_id` into lines of `new_id`.
 
     `cwd` moves the session to another directory; `entrypoint` replaces the front end that
-    records name; `old_results` and `new_results` are the folders of large tool results, whose
-    names are collected in `results` as lines mention them.
+    records name.  Large tool results are files of their own, named in records by path: the
+    paths become ones in the folder `new_results`, and `results` collects what to copy there.
+    The agent's own forks keep pointing into the folder of the session they came from.
     """
 
     old_id: str
     new_id: str
     cwd: str | None = None
     entrypoint: str | None = None
-    old_results: str | None = None
     new_results: str | None = None
-    results: set[str] = field(factory=set)
+    results: dict[str, str] = field(factory=dict)
     _endings: list[tuple[bytes, bytes]] = field(factory=list)
+    _needle: bytes = field(init=False)
     _leftover: re.Pattern[bytes] | None = field(init=False, default=None)
-    _results_text: re.Pattern[bytes] | None = field(init=False)
-    _results_path: re.Pattern[bytes] | None = field(init=False)
 
     def __attrs_post_init__(self) -> None:
+        self._needle = encoded(self.old_id)
         left: list[bytes] = []
         for key, value in (("cwd", self.cwd), ("entrypoint", self.entrypoint)):
             if value is not None:
                 left.append(rb'"%s"\s*:\s*(?!%s)"' % (key.encode(), re.escape(encoded(value))))
-        self._results_text = self._results_path = None
-        if self.old_results is not None:
-            folder = re.escape(encoded(self.old_results)[1:-1])
-            name = rb'(?P<name>[^"\\/\s]+)'
-            self._results_text = re.compile(
-                rb'"<persisted-output>[^"]*?saved to: (?P<folder>%s)/%s' % (folder, name)
-            )
-            self._results_path = re.compile(
-                rb'"persistedOutputPath"\s*:\s*"(?P<folder>%s)/%s"' % (folder, name)
-            )
-            left.append(folder)
         if left:
-            self._leftover = re.compile(b"|".join([re.escape(encoded(self.old_id)), *left]))
+            self._leftover = re.compile(b"|".join([re.escape(self._needle), _RESULTS, *left]))
 
     def edit_block(self, data: bytes) -> bytes:
         """Edit whole lines."""
@@ -95,7 +89,9 @@ class Editor:
 
     def _next_leftover(self, data: bytes, begin: int) -> int:
         if self._leftover is None:
-            return data.find(encoded(self.old_id), begin)
+            at = data.find(self._needle, begin)
+            other = data.find(_RESULTS, begin, at if at >= 0 else len(data))
+            return other if other >= 0 else at
         match = self._leftover.search(data, begin)
         return match.start() if match else -1
 
@@ -123,22 +119,25 @@ class Editor:
         elif member.key == b"entrypoint":
             new = self.entrypoint
         elif member.key == b"message":
-            return self._moved_results(self._results_text, line, member)
+            return self._moved_results(_RESULT_TEXT, line, member)
         elif member.key == b"toolUseResult":
-            return self._moved_results(self._results_path, line, member)
+            return self._moved_results(_RESULT_PATH, line, member)
         if new is None or value[:1] != b'"' or value == encoded(new):
             return []
         return [(member.value, member.end, encoded(new))]
 
     def _moved_results(
-        self, pattern: re.Pattern[bytes] | None, line: bytes, member: spans.Member
+        self, pattern: re.Pattern[bytes], line: bytes, member: spans.Member
     ) -> list[tuple[int, int, bytes]]:
-        if pattern is None or self.new_results is None:
+        if self.new_results is None:
             return []
         edits = []
         for match in pattern.finditer(line, member.value, member.end):
-            self.results.add(match["name"].decode("utf-8", "surrogateescape"))
-            edits.append((*match.span("folder"), encoded(self.new_results)[1:-1]))
+            folder, name = json.loads(b'["' + match["folder"] + b'","' + match["name"] + b'"]')
+            source = f"{folder}/{name}"
+            # Two files of one name from two sessions: the second stays where it is.
+            if self.results.setdefault(name, source) == source:
+                edits.append((*match.span("folder"), encoded(self.new_results)[1:-1]))
         return edits
 
     def _learn(
