@@ -1,181 +1,10 @@
-"""`turntree serve`: the server process, from its first byte to its exit code."""
+"""`turntree serve`: what happens before the server's libraries are imported."""
 
 from __future__ import annotations
 
 import asyncio
 import gc
-import logging
-import os
-import signal
 import sys
-from typing import Any
-
-from lsprotocol import types
-from pygls.lsp.server import LanguageServer
-
-from server import log
-from server.engine import Engine
-from server.framing import Fault
-from server.methods import VERBS, Methods
-from server.stdio import Stdio, take_over
-from server.transport import DeferredConverter, Protocol, Request
-from server.twins import PREFIX, Twins, title
-from server.version import version
-from session.model import Change
-from session.service import Service
-
-logger = logging.getLogger(__name__)
-
-_GRACE_SECONDS = 10.0
-"""How long requests in flight may still run after `shutdown` or the end of input."""
-
-_CLOSE_SECONDS = 5.0
-
-_STOPPING_SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
-
-
-class TurntreeServer(LanguageServer):
-    """pygls' server with our transport, and the engine's methods on it."""
-
-    protocol: Protocol
-
-    def __init__(self, source: int, target: int, log_level: str | None) -> None:
-        super().__init__(
-            "turntree",
-            version(),
-            text_document_sync_kind=types.TextDocumentSyncKind.None_,
-            protocol_cls=Protocol,
-            converter_factory=DeferredConverter,
-        )
-        self._exit_code: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        self._log_level = log_level
-        self._grace = 0.0
-        self._awake = False
-        self._engine = Engine(self._announce)
-        self._stdio = Stdio(source, target, self._receive, self._ended)
-        self._methods = Methods(self._engine, self._stdio)
-        self.protocol.stdio = self._stdio
-        self.protocol.on_exit = self._exit
-        self.protocol.at_once = {
-            types.INITIALIZE: self._initialize,
-            "allocate_session_id": self._allocate_session_id,
-        }
-        self.protocol.methods = {
-            **dict.fromkeys(VERBS, self._verb),
-            types.WORKSPACE_EXECUTE_COMMAND: Twins(self.protocol, self._methods).execute,
-            types.SHUTDOWN: self._shut_down,
-        }
-
-    async def run(self) -> int:
-        """Serve until the client leaves or a signal comes; the process's exit code."""
-        self._stdio.start()
-        code = await self._exit_code
-        self._stdio.stop_reading()
-        whole = await self.protocol.settle(self._grace)
-        try:
-            async with asyncio.timeout(_CLOSE_SECONDS):
-                await self._engine.close()
-        except TimeoutError:
-            whole = False
-        await self._stdio.close(_CLOSE_SECONDS)
-        self.protocol.request_log.flush()
-        if not whole:
-            # A thread that is stuck in the file system would keep the process alive.  Ending
-            # it here is no worse than the power going, which every step survives.
-            logger.error("work that does not end is given up")
-            logging.shutdown()
-            os._exit(code)
-        return code
-
-    def interrupt(self, signum: int) -> None:
-        """Stop for a signal: at once, but whole; a second one does not wait."""
-        if self._exit_code.done():
-            os._exit(128 + signum)
-        self._leave(128 + signum, 0.0)
-
-    def report_server_error(self, error: Exception, source: Any) -> None:
-        """Log what pygls would show to the person as a message, paths and all."""
-        logger.error("a notification could not be handled", exc_info=error)
-
-    async def _verb(self, request: Request) -> Any:
-        params = request.params
-        if type(params) is dict and params.get("workDoneToken") is not None:
-            self.protocol.track(request, params["workDoneToken"], title(request.method))
-        return await self._methods.call(request.method, params, request.progress)
-
-    async def _shut_down(self, request: Request) -> None:
-        await self.protocol.settle(_GRACE_SECONDS)
-
-    def _receive(self, frame: bytes | bytearray | Fault) -> None:
-        self.protocol.receive(frame)
-        if not self._awake:
-            self._awake = True
-            self._wake()
-        if isinstance(frame, Fault) and frame.fatal:
-            self._leave(1, _GRACE_SECONDS)
-
-    def _wake(self) -> None:
-        """What the first answer should not wait for."""
-        log.start(self._log_level)
-        # The LSP types alone are 10^5 objects that no collection needs to look at again.
-        gc.freeze()
-        self._engine.start()
-
-    def _allocate_session_id(self, request: Request) -> Any:
-        return self._methods.call_at_once("allocate_session_id", request.params)
-
-    def _initialize(self, request: Request) -> dict[str, Any]:
-        self.protocol.initialized_with(request.params)
-        return {
-            "serverInfo": {"name": self.name, "version": self.version},
-            "capabilities": {
-                "executeCommandProvider": {
-                    "commands": [PREFIX + name for name in VERBS],
-                    "workDoneProgress": True,
-                },
-                "experimental": {
-                    "turntree": {
-                        "protocol": 1,
-                        "methods": list(VERBS),
-                        "agents": Service.agents(),
-                    }
-                },
-            },
-        }
-
-    def _announce(self, change: Change) -> None:
-        self.protocol.tell("turntree/didChangeSessions", change)
-
-    def _exit(self) -> None:
-        self._leave(self._code(), _GRACE_SECONDS if self.protocol.leaving else 0.0)
-
-    def _ended(self, broken: bool) -> None:
-        logger.info("the client %s", "no longer reads" if broken else "closed its end")
-        # Requests that were sent before the end, as a script's pipe does it, are answered.
-        self._leave(self._code(), 0.0 if broken else _GRACE_SECONDS)
-
-    def _code(self) -> int:
-        return 0 if self.protocol.leaving else 1
-
-    def _leave(self, code: int, grace: float) -> None:
-        if not self._exit_code.done():
-            self._grace = grace
-            self._exit_code.set_result(code)
-            self._stdio.stop_reading()
-
-
-async def _serve(source: int, target: int, log_level: str | None) -> int:
-    server = TurntreeServer(source, target, log_level)
-    loop = asyncio.get_running_loop()
-    for name in _STOPPING_SIGNALS:
-        signum = getattr(signal, name, None)
-        if signum is None:
-            continue
-        try:
-            loop.add_signal_handler(signum, server.interrupt, signum)
-        except NotImplementedError:  # Windows
-            signal.signal(signum, lambda n, _: loop.call_soon_threadsafe(server.interrupt, n))
-    return await server.run()
 
 
 def main(log_level: str | None = None) -> int:
@@ -184,6 +13,13 @@ def main(log_level: str | None = None) -> int:
     0 after `shutdown`, 1 without, 128 + n for signal n.  `log_level` is one of
     `log.LEVELS`, by default `$TURNTREE_LOG` or info.
     """
+    # Importing the LSP types makes 10^5 objects that stay: a tenth of that time goes into
+    # looking for garbage among them.  The process turns collection on again.
+    gc.disable()
+    # So they come after that.
+    from server.process import serve
+    from server.stdio import take_over
+
     if sys.stdin is not None and sys.stdin.isatty():
         sys.stderr.write("turntree serve speaks JSON-RPC on stdin and stdout; editors start it.\n")
     try:
@@ -191,4 +27,4 @@ def main(log_level: str | None = None) -> int:
     except OSError as error:
         sys.stderr.write(f"turntree serve needs a stdin and a stdout: {error}\n")
         return 1
-    return asyncio.run(_serve(source, target, log_level))
+    return asyncio.run(serve(source, target, log_level))

@@ -9,8 +9,8 @@ import os
 from collections.abc import AsyncIterator
 from typing import Any
 
-from server.app import TurntreeServer
 from server.framing import Fault, Framing
+from server.process import TurntreeServer
 from tests.client import PATIENCE
 
 

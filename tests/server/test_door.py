@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from lsprotocol import types
 
-from server.app import TurntreeServer
+from server.process import TurntreeServer
 from server.stdio import HIGH_WATER
 from server.transport import Handler, Request
 from server.twins import title
