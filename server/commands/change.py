@@ -64,7 +64,9 @@ def fork(
 
     async def work(service: Service) -> tuple[str, ForkResult]:
         source = await names.session(service, session)
-        where = await names.boundary(service, source, at=at, through=through, before=before)
+        where = await names.boundary(
+            service, source, at=at, through=through, before=before, report=run.report
+        )
         agent = source.partition(":")[0]
         child = new or (await service.allocate_session_id(agent)).session_id
         return source, await service.fork_session(
@@ -132,7 +134,9 @@ def rewind(
             session_id = await names.session(service, session)
             return await service.rewind(
                 session_id,
-                await names.boundary(service, session_id, by=by, at=to, before=before),
+                await names.boundary(
+                    service, session_id, by=by, at=to, before=before, report=run.report
+                ),
                 mode=mode,
                 dry_run=preview,
                 expect_revision=revision,

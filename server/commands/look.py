@@ -137,7 +137,7 @@ def show(
 
     async def work(service: Service) -> tuple[str, TurnItems]:
         session_id = await names.session(service, session)
-        turn_id = await names.turn(service, session_id, turn)
+        turn_id = await names.turn(service, session_id, turn, run.report)
         return session_id, await service.read_turn(
             session_id, turn_id, max_bytes=max_bytes, cursor=cursor
         )

@@ -18,6 +18,7 @@ from server.render import words
 from session.errors import InvalidParams, SessionNotFound, TurnNotFound
 from session.model import Boundary, Session, Turn
 from session.service import Service
+from session.work import Report
 
 KINDS = ("main", "subagent", "sdk")
 PAGE = 500
@@ -102,10 +103,14 @@ async def every_session(
             return
 
 
-async def every_turn(service: Service, session_id: str, branch: str) -> AsyncIterator[Turn]:
+async def every_turn(
+    service: Service, session_id: str, branch: str, report: Report | None
+) -> AsyncIterator[Turn]:
     cursor = None
     while True:
-        page = await service.list_turns(session_id, branch=branch, limit=PAGE, cursor=cursor)
+        page = await service.list_turns(
+            session_id, branch=branch, limit=PAGE, cursor=cursor, report=report
+        )
         for turn in page.turns:
             yield turn
         cursor = page.next_cursor
@@ -113,7 +118,7 @@ async def every_turn(service: Service, session_id: str, branch: str) -> AsyncIte
             return
 
 
-async def turn(service: Service, session_id: str, name: str) -> str:
+async def turn(service: Service, session_id: str, name: str, report: Report | None = None) -> str:
     """The id of the turn that `name` means, abandoned branches included.
 
     Raises `TurnNotFound`, and `InvalidParams` when a prefix has several turns.
@@ -121,7 +126,7 @@ async def turn(service: Service, session_id: str, name: str) -> str:
     if _UUID.fullmatch(name):
         return name
     if _is_number(name):
-        async for one in every_turn(service, session_id, "active"):
+        async for one in every_turn(service, session_id, "active", report):
             if one.turn_number == int(name):
                 return one.turn_id
         raise TurnNotFound(
@@ -130,7 +135,7 @@ async def turn(service: Service, session_id: str, name: str) -> str:
             turn_id=name,
         )
     found: dict[str, Turn] = {}
-    async for one in every_turn(service, session_id, "all"):
+    async for one in every_turn(service, session_id, "all", report):
         if one.turn_id == name:
             return name
         if one.turn_id.startswith(name):
@@ -162,6 +167,7 @@ async def boundary(
     through: str | None = None,
     before: str | None = None,
     by: int | None = None,
+    report: Report | None = None,
 ) -> Boundary:
     """The boundary that one of the options names, `latest` where none is given."""
     if by is not None:
@@ -173,7 +179,7 @@ async def boundary(
         return Boundary(latest=True)
     if _is_number(name):
         return Boundary(turn_number=int(name) - (before is not None))
-    turn_id = await turn(service, session_id, name)
+    turn_id = await turn(service, session_id, name, report)
     if through is not None:
         return Boundary(through_turn=turn_id)
     return Boundary(before_turn=turn_id)

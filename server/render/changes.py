@@ -23,6 +23,7 @@ _PROMPT_LINES = 6
 def fork(result: ForkResult, source: str, here: str | None) -> list[Block]:
     """A fork of `source` (a session id); `here` is the directory that hints are pasted in."""
     kept, total = result.turns.kept, result.turns.source_total
+    preview = result.status == "preview"
     verb = {
         "forked": "Forked",
         "already_forked": "Already forked",
@@ -31,7 +32,10 @@ def fork(result: ForkResult, source: str, here: str | None) -> list[Block]:
     }.get(result.status, result.status)
     what: list[tuple[str, Line]] = [
         (verb, [(words.short(source), "id"), *_into(result.session)]),
-        ("Turns", [f"{kept:,} of {words.count(total, 'turn')}"]),
+        (
+            "Keep" if preview else "Kept",
+            [f"{kept:,} of {words.count(total, 'turn')}"],
+        ),
         ("Size", [_amount(result)]),
     ]
     if result.session is not None and result.session.cwd:
@@ -40,15 +44,20 @@ def fork(result: ForkResult, source: str, here: str | None) -> list[Block]:
         what.append(("Files", [words.path(str(result.workspace.get("path") or ""))]))
     out: list[Block] = [fields(what)]
     out += _prompt("First prompt left out", result.dropped_prompt)
-    if result.status == "preview":
+    if preview:
         return [*out, Blank(), note(("Nothing was written.", "dim"))]
     if result.status == "staged" and result.session is not None:
         name = words.short(result.session.session_id)
         rows: list[list[Line]] = [
-            [["  "], [(f"turntree promote {name}", "command")], [("make it a session", "dim")]],
-            [["  "], [(f"turntree discard {name}", "command")], [("drop it", "dim")]],
+            [[""], [(f"turntree promote {name}", "command")], [("make it a session", "dim")]],
+            [[""], [(f"turntree discard {name}", "command")], [("drop it", "dim")]],
         ]
-        return [*out, Blank(), Table([Column("")] * 3, rows, headers=False)]
+        return [
+            *out,
+            Blank(),
+            note(("Then", "label")),
+            Table([Column("")] * 3, rows, headers=False),
+        ]
     return out + resume(result.resume, here)
 
 
@@ -72,7 +81,7 @@ def _prompt(label: str, text: str | None) -> list[Block]:
     rows = words.block(text)
     body: list[Line] = [[row] for row in rows[:_PROMPT_LINES]]
     if len(rows) > _PROMPT_LINES:
-        body.append([(f"… {len(rows) - _PROMPT_LINES:,} more lines", "dim")])
+        body.append([(f"… {words.count(len(rows) - _PROMPT_LINES, 'more line')}", "dim")])
     return [Blank(), note((label, "label")), Lines(body, indent=2, wrap=True)]
 
 
@@ -95,6 +104,7 @@ def rewind(result: RewindResult, asking: bool = False, agreed: bool = False) -> 
     if result.status == "already_at_target":
         end = f" It already ends at turn {turns.kept:,}." if turns.kept else " It is empty."
         return [note("Nothing to rewind in ", (name, "id"), ".", end)]
+    preview = result.status == "preview"
     verb = {
         "rewound": "Rewound",
         "already_done": "Already rewound",
@@ -102,14 +112,16 @@ def rewind(result: RewindResult, asking: bool = False, agreed: bool = False) -> 
     }.get(result.status, result.status)
     what: list[tuple[str, Line]] = [
         (verb, [(name, "id"), "  ", *title(session)]),
-        ("Kept", [words.count(turns.kept, "turn")]),
-        ("Removed", [words.count(turns.removed, "turn")]),
+        ("Keep" if preview else "Kept", [words.count(turns.kept, "turn")]),
+        ("Remove" if preview else "Removed", [words.count(turns.removed, "turn")]),
     ]
     out: list[Block] = [Blank(), fields(what)] if agreed else [fields(what)]
     if not agreed:
-        out += _prompt("First prompt removed", result.dropped_prompt)
+        out += _prompt(
+            "First prompt to go" if preview else "First prompt removed", result.dropped_prompt
+        )
     out += _files(result.files)
-    if result.status == "preview":
+    if preview:
         return out if asking else [*out, Blank(), note(("Nothing was written.", "dim"))]
     return [*out, Blank(), note(("Undo with", "label")), _paste(f"turntree undo {name}")]
 
@@ -118,13 +130,15 @@ def undo(result: UndoResult, done: str) -> list[Block]:
     """`done`: what was asked for, `undone` or `redone`."""
     status = result.status.replace("_", " ")
     verb = f"Would be {done}" if result.status == "preview" else status.capitalize()
-    out: list[Block] = [note(f"{verb}: ", (words.line(result.operation_id), "id"))]
+    operation = words.short(result.operation_id)
+    out: list[Block] = [note(f"{verb}  ", (operation, "id"))]
     if result.session is not None:
         out.append(Node(heading(result.session)))
+    elif result.status == "undone":
+        out.append(note("The session that it made is gone."))
     out += _files(result.files)
     if result.status in ("undone", "redone"):
         back = "redo" if done == "undone" else "undo"
-        operation = words.quote(result.operation_id)
         out += [
             Blank(),
             note((f"{back.capitalize()} with", "label")),

@@ -20,11 +20,15 @@ Line = Sequence[Span]
 
 @define(frozen=True, slots=False, eq=False, repr=False)
 class Column:
-    """`elastic` columns give way on a narrow terminal, the heavier ones last."""
+    """`elastic` columns give way on a narrow terminal, the heavier ones last.
+
+    `tail` ones, such as paths, lose their beginning then.
+    """
 
     header: str
     right: bool = False
     elastic: int = 0
+    tail: bool = False
 
 
 @define(frozen=True, slots=False, eq=False, repr=False)

@@ -36,7 +36,7 @@ def page(result: SessionPage, below: str | None, short: bool) -> list[Block]:
         columns.append(Column("AGENT"))
     columns.append(Column("TITLE", elastic=4))
     if everywhere:
-        columns.append(Column("DIRECTORY", elastic=2))
+        columns.append(Column("DIRECTORY", elastic=2, tail=True))
     if forks:
         columns.append(Column("FORK OF"))
     if any(notes):

@@ -70,10 +70,13 @@ def _table(table: layout.Table, room: int) -> RichTable:
     )
     if not table.headers:
         # Labels and values: a value may take several lines, and commands must stay whole.
-        out.add_column(no_wrap=True)
+        for _ in table.columns[:-1]:
+            out.add_column(no_wrap=True)
         out.add_column(overflow="fold")
+        limits = [room] * len(table.columns)
     else:
-        for column, limit in zip(table.columns, _limits(table, room), strict=True):
+        limits = _limits(table, room)
+        for column, limit in zip(table.columns, limits, strict=True):
             out.add_column(
                 column.header,
                 justify="right" if column.right else "left",
@@ -82,8 +85,16 @@ def _table(table: layout.Table, room: int) -> RichTable:
                 max_width=limit,
             )
     for row in table.rows:
-        out.add_row(*(_text(cell) for cell in row))
+        cells = zip(row, table.columns, limits, strict=True)
+        out.add_row(*(_cell(cell, column, limit) for cell, column, limit in cells))
     return out
+
+
+def _cell(cell: layout.Line, column: layout.Column, limit: int) -> Text:
+    if column.tail:
+        style = next((span[1] for span in cell if isinstance(span, tuple)), "")
+        return Text(words.tail(layout.text(cell), limit), style=style)
+    return _text(cell)
 
 
 def _limits(table: layout.Table, room: int) -> list[int]:

@@ -24,7 +24,7 @@ def forest(result: SessionPage, below: str | None) -> list[Block]:
     for root in roots:
         if out and (children[root.session_id] or (isinstance(out[-1], Node) and out[-1].children)):
             out.append(Blank())
-        out.append(_session_node(root, children, below, lineage=True))
+        out.append(_session_node(root, children, below or "", lineage=True))
     return out
 
 
@@ -56,7 +56,7 @@ def _session_node(
 ) -> Node:
     """A session and its forks; `before` stands in front of it, `lineage` names its parent."""
     forks = [
-        _session_node(child, children, below, [(f"at {_turn(child)}  ", "dim")])
+        _session_node(child, children, session.cwd, [(f"at {_turn(child)}  ", "dim")])
         for child in children[session.session_id]
     ]
     return Node([*before, *heading(session, below, lineage)], forks)

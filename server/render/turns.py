@@ -109,7 +109,7 @@ def _item(item: Item, full: bool) -> list[Block]:
         rows = rows[:_RESULT_LINES]
     body: list[Line] = [[(row, style)] for row in rows]
     if hidden:
-        body.append([(f"… {hidden:,} more lines (--full)", "label")])
+        body.append([(f"… {words.count(hidden, 'more line')} (--full)", "label")])
     if item.truncated:
         body.append([(f"… cut here, {words.size(item.bytes)} in all", "label")])
     return [Blank(), note(_speaker(item)), Lines(body, indent=2, wrap=True)]

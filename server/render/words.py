@@ -45,6 +45,19 @@ def width(text: str) -> int:
     return sum(_columns(char) for char in text)
 
 
+def tail(text: str, room: int) -> str:
+    """The end of `text` in `room` columns, behind an ellipsis where something is left out."""
+    if width(text) <= room:
+        return text
+    kept, left = "", room - 1
+    for char in reversed(text):
+        left -= _columns(char)
+        if left < 0:
+            break
+        kept = char + kept
+    return "…" + kept
+
+
 def _columns(char: str) -> int:
     if unicodedata.combining(char) or unicodedata.category(char) in ("Mn", "Me", "Cf"):
         return 0
