@@ -125,8 +125,7 @@ class TurntreeServer(LanguageServer):
         return self._methods.call_at_once("allocate_session_id", request.params)
 
     def _initialize(self, request: Request) -> dict[str, Any]:
-        self.protocol.initialized_with(request.params)
-        return {
+        result = {
             "serverInfo": {"name": self.name, "version": self.version},
             "capabilities": {
                 "executeCommandProvider": {
@@ -142,6 +141,8 @@ class TurntreeServer(LanguageServer):
                 },
             },
         }
+        self.protocol.initialized_with(request.params)
+        return result
 
     def _announce(self, change: Change) -> None:
         self.protocol.tell("turntree/didChangeSessions", change)

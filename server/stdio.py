@@ -61,7 +61,7 @@ class Stdio:
         self._blocking = True
 
     def start(self) -> None:
-        with contextlib.suppress(OSError, AttributeError, NotImplementedError):
+        if os.name == "posix":
             os.set_blocking(self._target, False)
             self._blocking = False
             if stat.S_ISFIFO(os.fstat(self._target).st_mode):
@@ -107,8 +107,9 @@ class Stdio:
             async with asyncio.timeout(seconds):
                 await self._flushed.wait()
         self._break_quietly()
-        with contextlib.suppress(OSError, AttributeError):
-            os.set_blocking(self._target, True)  # a terminal shares it with the shell
+        if not self._blocking:
+            with contextlib.suppress(OSError):
+                os.set_blocking(self._target, True)  # a terminal shares it with the shell
 
     def stop_reading(self) -> None:
         self._ended = True

@@ -16,6 +16,7 @@ import time
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from functools import cached_property
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -135,9 +136,11 @@ class Protocol(LanguageServerProtocol):
             return
         message_id = message.get("id", _ABSENT)
         kind = type(message_id)
-        if kind is str or kind is int:
+        if kind is str:
             wire_id = encode(message_id)
-        elif kind is float:
+        elif kind is int:
+            wire_id = b"%d" % message_id
+        elif kind is float and isfinite(message_id):
             wire_id = exact_number(body, "id")
         elif message_id is _ABSENT:
             wire_id = b""
@@ -201,7 +204,7 @@ class Protocol(LanguageServerProtocol):
             except Exception as failure:
                 error = self._told(request, failure)
         if error is not None:
-            member, content = b"error", encode(error.on_the_wire())
+            member, content = b"error", self._encoded(error)
         self._write(b'{"jsonrpc":"2.0","id":%b,"%b":%b}' % (request.wire_id, member, content))
         took = (time.perf_counter() - request.began) * 1000
         outcome = getattr(result, "operation_id", None) or "ok"
@@ -218,6 +221,14 @@ class Protocol(LanguageServerProtocol):
         if error.unexpected:
             logger.error("%s failed", request.method, exc_info=failure)
         return error
+
+    def _encoded(self, error: ErrorObject) -> bytes:
+        try:
+            return encode(error.on_the_wire())
+        except Exception:
+            # Whatever a failure carries, the request is owed a reply.
+            logger.exception("the data of error %d is no JSON", error.code)
+            return encode({"code": error.code, "message": error.message})
 
     def _refuse(self, wire_id: bytes, code: int, message: str) -> None:
         logger.warning("a message was refused with %d: %s", code, message)

@@ -18,7 +18,7 @@ from server.process import TurntreeServer
 from server.stdio import HIGH_WATER
 from server.transport import Handler, Request
 from server.twins import title
-from session.errors import Cancelled
+from session.errors import Cancelled, SessionNotFound
 from session.model import Allocated
 from tests.server.inside import served
 from tests.server.pipes import frame, notification, request
@@ -88,6 +88,16 @@ async def test_a_result_that_is_no_json_is_one_error_reply() -> None:
         peer.send(request(1, "odd", {}), request(2, "odd", {}))
         assert (await peer.reply(1))["error"]["code"] == -32603
         assert (await peer.reply(2))["error"]["code"] == -32603
+
+
+async def test_an_error_whose_data_is_no_json_is_told_without_it() -> None:
+    async def odd(_: Request) -> None:
+        raise SessionNotFound("nobody", session_id=object())
+
+    async with served() as (server, peer):
+        add(server, "odd", odd)
+        peer.send(request(1, "odd", {}))
+        assert (await peer.reply(1))["error"] == {"code": 1001, "message": "nobody"}
 
 
 async def test_a_path_that_is_no_utf_8_is_shown_as_well_as_it_can_be() -> None:

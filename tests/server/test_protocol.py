@@ -7,6 +7,8 @@ from importlib.metadata import version
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from tests.server.pipes import (
     INITIALIZE,
@@ -58,6 +60,7 @@ def test_initialize_says_what_the_server_is_and_can(raw: RawServer) -> None:
         (b'{"jsonrpc":"2.0","id":null,"method":"list_sessions"}', -32600),
         (b'{"jsonrpc":"2.0","id":true,"method":"list_sessions"}', -32600),
         (b'{"jsonrpc":"2.0","id":[1],"method":"list_sessions"}', -32600),
+        (b'{"jsonrpc":"2.0","id":1e999,"method":"list_sessions"}', -32700),
         (b'{"jsonrpc":"2.0","method":5}', -32600),
     ],
 )
@@ -271,3 +274,39 @@ def test_no_reply_to_any_of_it_holds_a_traceback(raw: RawServer) -> None:
     raw.close_input()
     assert "Traceback" not in json.dumps(raw.rest())
     assert raw.stderr() == ""
+
+
+MIX: list[tuple[bytes, Any]] = [
+    (small("at once"), "at once"),
+    (request("in a task", "list_sessions"), "in a task"),
+    (request("unknown", "no_such_method"), "unknown"),
+    (request("wrong", "get_session", {"session_id": 5}), "wrong"),
+    (request("twin", "workspace/executeCommand", {"command": "turntree.list_sessions"}), "twin"),
+    (request("cut", "list_sessions") + notification("$/cancelRequest", {"id": "cut"}), "cut"),
+    (frame(b"{"), None),
+    (frame([]), None),
+    (b"X-Nothing: here\r\n\r\n", None),
+    (b"Content-Length: -1\r\n\r\n", None),
+    (notification("no_such_notification"), NOTHING),
+    (frame({"jsonrpc": "2.0", "id": "nobody", "result": 1}), NOTHING),
+    (b"\r\n", NOTHING),
+]
+
+
+@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    pieces=st.lists(st.sampled_from(MIX), max_size=15),
+    cuts=st.lists(st.integers(1, 200), max_size=20),
+)
+def test_any_mix_in_any_fragments_gets_one_reply_for_each_request(
+    lasting: RawServer, pieces: list[tuple[bytes, Any]], cuts: list[int]
+) -> None:
+    whole = b"".join(sent for sent, _ in pieces) + small("last")
+    for cut in cuts:
+        lasting.send(whole[:cut])
+        whole = whole[cut:]
+    lasting.send(whole)
+    expected = [reply for _, reply in pieces if reply is not NOTHING] + ["last"]
+    answered = [lasting.message()["id"] for _ in expected]
+    assert sorted(answered, key=str) == sorted(expected, key=str)
+    assert lasting.works()
