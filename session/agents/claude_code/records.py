@@ -41,17 +41,16 @@ TREE = SPOKEN | {ATTACHMENT, SYSTEM, COMPACT, PASSAGE}
 
 # Records without a place in the tree that say who this session is, what it is being asked
 # right now, or which front end it is connected to.
-_LOCAL_TYPES = frozenset(
-    (
-        "last-prompt",
-        "queue-operation",
-        "custom-title",
-        "agent-name",
-        "bridge-session",
-        "summary",
-        "attribution-snapshot",
-    )
-)
+_KIND_BY_TYPE = {
+    "file-history-snapshot": SNAPSHOT,
+    "last-prompt": POINTER | LOCAL,
+    "queue-operation": OTHER | LOCAL,
+    "custom-title": OTHER | LOCAL,
+    "agent-name": OTHER | LOCAL,
+    "bridge-session": OTHER | LOCAL,
+    "summary": OTHER | LOCAL,
+    "attribution-snapshot": OTHER | LOCAL,
+}
 
 # A user record whose text starts with one of these was written by the program: echoes of
 # local commands, shell output, notifications, reminders, hook output, editor context.
@@ -107,11 +106,7 @@ def kind_of(record: Record) -> int:
     """Kind and flags of a record."""
     type_ = record.get("type")
     if not isinstance(record.get("uuid"), str):
-        if type_ == "file-history-snapshot":
-            return SNAPSHOT
-        if type_ == "last-prompt":
-            return POINTER | LOCAL
-        return OTHER | LOCAL if type_ in _LOCAL_TYPES else OTHER
+        return _KIND_BY_TYPE.get(type_, OTHER) if isinstance(type_, str) else OTHER
     side = SIDECHAIN if record.get("isSidechain") is True else 0
     if type_ == "user":
         return _user_kind(record) | side

@@ -1,16 +1,11 @@
 """The table of a transcript's lines, filled in one pass over the file.
 
 Columns are arrays, 21 bytes a line: where the line starts, which record it is, which line is
-its parent, what kind it is.  Most lines have one of three shapes, whose few members that matter
-stand at places known from the line's two ends; those are read without parsing.  The proof that
-this says what a parser would say: an unescaped quote cannot stand inside a JSON string, so a
-match of `"key":"` is a member; and a line that ends with flat members and the closing brace has
-them in its outermost object.  Whatever does not fit exactly is parsed.
+its parent, what kind it is.  Records are parsed to learn their place and forgotten again.
 """
 
 from __future__ import annotations
 
-import re
 from array import array
 
 from attrs import define
@@ -18,7 +13,6 @@ from attrs import define
 from session.agents.claude_code import records
 from session.agents.claude_code.records import (
     ASSISTANT,
-    ATTACHMENT,
     COMPACT,
     DUPLICATE,
     GAP,
@@ -41,21 +35,6 @@ _FAR = 256
 _SLOW_LOOKUPS = 64
 # Snapshot ids are prompts' ids; a salt keeps them apart in the column of ids.
 SNAPSHOT_SALT = 0x5EED5EED5EED
-
-# The shapes.  A record's two ends: `{"parentUuid":"<36>","isSidechain":false,"…` and
-# `…"uuid":"<36>","timestamp":"<24>"` before the flat members that most lines share.
-_HEAD = b'{"parentUuid":"'
-_MAIN = b'","isSidechain":false,"'
-_STAMP = b'","timestamp":"'
-_ASSISTANT = b'","type":"assistant","uuid":"'
-_ATTACHMENT = b'"type":"attachment","uuid":"'
-_USER = b'","type":"user","message":{"role":"user","content":[{"tool_use_id":"'
-_RESULT = b'","type":"tool_result",'
-_CALL = b'"content":[{"type":"tool_use","id":"'
-_MODEL = re.compile(rb'"model":"([^"\\<]+)"')
-_FLAT = re.compile(
-    rb'(?:,"(?:userType|entrypoint|cwd|sessionId|version|gitBranch|slug)":"[^"\\]*")+\}'
-)
 
 
 @define(frozen=True)
@@ -89,6 +68,9 @@ class LineTable:
         self.ids = array("q")
         self.parents = array("i")
         self.kinds = bytearray()
+        # The turns of all branches: prompt lines, and for each the prompt line before it.
+        self.prompts = array("I")
+        self.prompt_parents = array("i")
         # Facts about the whole.
         self.first: Record = {}
         self.cwd: str | None = None
@@ -115,8 +97,8 @@ class LineTable:
         self.explicit = False
         self.cleared = False
         # Scanning state.
-        self.settled_late = False
-        self._ending = b"\n"
+        self.settled_late = False  # a parent came after its absence was bridged
+        self.parents_moved = False
         self._recent: dict[int, int] = {}
         self._known: dict[int, int] | None = None
         self._slow_lookups = 0
@@ -126,103 +108,17 @@ class LineTable:
 
     def add_lines(self, position: int, lines: list[bytes]) -> int:
         """Add whole lines, of which the first starts at byte `position`; returns where the next
-        one will.  The loop is the reader's hot path: it calls nothing for a line of a common
-        shape but what puts it into the tree."""
-        ending = self._ending
-        tail = len(ending) + 25
+        one will."""
         for line in lines:
-            size = len(line)
-            # A second head would be a record glued to the stub of another.
-            if line.endswith(ending) and line[51:74] == _MAIN and line.rfind(_HEAD) == 0:
-                sort = line[74:82]
-                uuid = size - tail - 51
-                kind = call = None
-                if sort == b'message"':
-                    if line[uuid - 29 : uuid] == _ASSISTANT:
-                        kind, call = ASSISTANT, self._call_in(line)
-                elif sort == b"promptId":
-                    uuid = line.find(b'"uuid":"', 190) + 8
-                    kind, call = RESULT, self._answer_in(line, uuid - 8)
-                elif sort == b"attachme" and line[uuid - 28 : uuid] == _ATTACHMENT:
-                    kind, call = ATTACHMENT, b""
-                if kind and call is not None and line[uuid + 36 : uuid + 51] == _STAMP:
-                    self._add_shaped(position, line, kind, uuid, call)
-                    position += size + 1
-                    continue
-            self._add_parsed(position, line)
-            ending = self._ending
-            tail = len(ending) + 25
-            position += size + 1
+            record = records.parse(line)
+            if record is not None:
+                self.add_record(position, record)
+            elif line.strip(b"\x00 \t\r"):
+                self._add_torn(position, line)
+            position += len(line) + 1
         return position
 
-    def _call_in(self, line: bytes) -> bytes | None:
-        """The tool call that an assistant's line makes: `id name`, empty for none; None when
-        only a parser can tell, or the program made the record up."""
-        model = _MODEL.search(line, 74, 400)
-        if model is None:
-            return None
-        at = line.find(b'"type":"tool_use"')
-        if at < 0:
-            return b""
-        start = at - 12
-        if not line.startswith(_CALL, start) or line.find(b'"type":"tool_use"', at + 17) >= 0:
-            return None
-        begin = at + 24
-        close = line.find(b'"', begin)
-        if not line.startswith(b',"name":"', close + 1):
-            return None
-        return line[begin:close] + b" " + line[close + 10 : line.find(b'"', close + 10)]
-
-    def _answer_in(self, line: bytes, end: int) -> bytes | None:
-        """The call that a result's line answers; `end` is where the member `uuid` starts."""
-        if line[121 : 121 + len(_USER)] != _USER or line[end - 4 : end] != b"}]},":
-            return None
-        begin = 121 + len(_USER)
-        close = line.find(b'"', begin)
-        if not line.startswith(_RESULT, close) or line.rfind(b'"uuid":"') != end:
-            return None
-        if line.find(b'"tool_use_id":"', close, end) >= 0 or line[end + 83 : end + 84] != b'"':
-            return None
-        return line[begin:close]
-
-    def _add_shaped(
-        self, position: int, line: bytes, kind: int, uuid: int, call: bytes | None
-    ) -> None:
-        at = self._place(
-            position, kind, line[uuid : uuid + 36].decode("ascii", "replace"), line[15:51].decode()
-        )
-        if at < 0:
-            return
-        self._last_main = self.newest = at
-        self.explicit = self.cleared = False
-        if kind == ATTACHMENT:
-            return
-        stamp = line[uuid + 51 : uuid + 75].decode("ascii", "replace")
-        if (self.updated_at is None or stamp > self.updated_at) and stamp[-1:] == "Z":
-            self.updated_at = stamp
-        if call:
-            if kind == RESULT:
-                self._note_result(at, call.decode("utf-8", "replace"))
-            else:
-                id_, _, name = call.decode("utf-8", "replace").partition(" ")
-                self._note_call(at, id_, name)
-
-    def _learn_ending(self, line: bytes, record: Record) -> None:
-        stamp = record.get("timestamp")
-        if not isinstance(stamp, str) or len(stamp) != 24 or record.get("type") != "assistant":
-            return
-        at = line.rfind(b'"timestamp":"' + stamp.encode() + b'"')
-        if at >= 0 and _FLAT.fullmatch(line, at + 38):
-            self._ending = line[at + 38 :]
-
-    def _add_parsed(self, offset: int, line: bytes) -> None:
-        record = records.parse(line)
-        if record is not None:
-            self.add_record(offset, record)
-            self._learn_ending(line, record)
-            return
-        if not line.strip(b"\x00 \t\r"):
-            return
+    def _add_torn(self, offset: int, line: bytes) -> None:
         self._append(offset, TORN | LOCAL)
         self.torn_lines += 1
         # A record glued to the stub of one that was never finished (a kill in mid-write).
@@ -282,6 +178,9 @@ class LineTable:
             return -1
         self._append(offset, flagged, id_, parent)
         self._remember(id_, line)
+        if flagged == PROMPT:
+            self.prompts.append(line)
+            self.prompt_parents.append(self.owner(parent))
         if parent_uid is not None and not flagged & SIDECHAIN:
             if parent < 0:
                 self._pending.setdefault(hash(parent_uid), []).append(Missing(line, parent_uid))
@@ -291,28 +190,30 @@ class LineTable:
 
     def _note_facts(self, line: int, kind: int, flagged: int, record: Record) -> None:
         stamp = records.time_of(record)
-        if self.created_at is None and stamp:
-            self.created_at = stamp
-        if stamp and kind in SPOKEN and (self.updated_at is None or stamp > self.updated_at):
-            self.updated_at = stamp
-        cwd = record.get("cwd")
-        if isinstance(cwd, str):
+        if stamp is not None:
+            if self.created_at is None:
+                self.created_at = stamp
+            if kind in SPOKEN and (self.updated_at is None or stamp > self.updated_at):
+                self.updated_at = stamp
+        get = record.get
+        cwd, entrypoint, version = get("cwd"), get("entrypoint"), get("version")
+        if cwd != self.last_cwd and isinstance(cwd, str):
             self.cwd = self.cwd or cwd
             self.last_cwd = cwd
-        if not self.first:
-            self.first = {k: record.get(k) for k in ("entrypoint", "sessionId", "agentId")}
-            self.first["isSidechain"] = bool(flagged & SIDECHAIN)
-        origin = record.get("forkedFrom")
-        if isinstance(origin, dict) and (kind == PROMPT or self.forked_from is None):
-            # The agent's own forks say of each record where it came from.
-            number = self.forked_from.turn_number if self.forked_from else None
-            self._note_fork(origin, (number or 0) + (kind == PROMPT))
-        entrypoint = record.get("entrypoint")
-        if isinstance(entrypoint, str):
+        if entrypoint not in self.entrypoints and isinstance(entrypoint, str):
             self.entrypoint = self.entrypoint or entrypoint
             self.entrypoints.add(entrypoint)
-        if isinstance(record.get("version"), str):
-            self.version = record["version"]
+        if version != self.version and isinstance(version, str):
+            self.version = version
+        if not self.first:
+            self.first = {k: get(k) for k in ("entrypoint", "sessionId", "agentId")}
+            self.first["isSidechain"] = bool(flagged & SIDECHAIN)
+        if "forkedFrom" in record and (kind == PROMPT or self.forked_from is None):
+            # The agent's own forks say of each record where it came from.
+            origin = record["forkedFrom"]
+            if isinstance(origin, dict):
+                number = self.forked_from.turn_number if self.forked_from else None
+                self._note_fork(origin, (number or 0) + (kind == PROMPT))
         if flagged & SIDECHAIN:
             return
         self._last_main = self.newest = line
@@ -360,13 +261,15 @@ class LineTable:
 
     def _add_other(self, offset: int, record: Record, flagged: int) -> None:
         kind = flagged & KIND
-        id_ = 0
         if kind == SNAPSHOT:
             snapshot = record.get("snapshot")
             of = snapshot.get("messageId") if isinstance(snapshot, dict) else None
-            id_ = hash(of) ^ SNAPSHOT_SALT if isinstance(of, str) else 0
-        elif kind == POINTER:
+            self._append(offset, flagged, hash(of) ^ SNAPSHOT_SALT if isinstance(of, str) else 0)
+            return
+        self._append(offset, flagged)
+        if kind == POINTER:
             self._follow(record)
+            return
         type_ = record.get("type")
         if type_ == "custom-title" and isinstance(record.get("customTitle"), str):
             self.custom_title = record["customTitle"]
@@ -379,7 +282,6 @@ class LineTable:
             self.summary = record["summary"]
         elif type_ == "relocated" and isinstance(record.get("relocatedCwd"), str):
             self.last_cwd = record["relocatedCwd"]
-        self._append(offset, flagged, id_)
 
     def _follow(self, record: Record) -> None:
         """Note a pointer as the agent does."""
@@ -438,11 +340,22 @@ class LineTable:
         """A record that others already named as their parent has come."""
         for waiting in self._pending.pop(id_, ()):
             self.parents[waiting.line] = line
+            self.parents_moved = True
             if self.gaps.pop(waiting.line, None) is not None:
                 self.kinds[waiting.line] &= ~GAP
                 self.settled_late = True
 
+    def owner(self, line: int) -> int:
+        """The prompt line of the turn that a line belongs to, -1 for none."""
+        kinds, parents = self.kinds, self.parents
+        for _ in range(len(kinds)):
+            if line < 0 or kinds[line] & KIND == PROMPT:
+                return line
+            line = parents[line]
+        return -1
+
     def _bridge(self, missing: Missing, neighbour: int) -> None:
+        self.parents_moved |= self.parents[missing.line] != neighbour
         self.parents[missing.line] = neighbour
         self.kinds[missing.line] |= GAP
         self.gaps[missing.line] = missing
@@ -452,6 +365,10 @@ class LineTable:
         for waiting in self._pending.values():
             for missing in waiting:
                 self._bridge(missing, self._main_before(missing.line))
+        if self.parents_moved:
+            owners = [self.owner(self.parents[prompt]) for prompt in self.prompts]
+            self.prompt_parents = array("i", owners)
+            self.parents_moved = False
 
     def _main_before(self, line: int) -> int:
         kinds = self.kinds

@@ -40,6 +40,16 @@ from session.work import Work
 _WINDOW = 1 << 20
 _GUARD = 256
 _READ_WHOLE = 5 << 20
+_COLUMNS = (
+    "offsets",
+    "ids",
+    "parents",
+    "kinds",
+    "prompts",
+    "prompt_parents",
+    "chain",
+    "turn_starts",
+)
 _SILENT = frozenset((ATTACHMENT, SYSTEM, PASSAGE))
 
 
@@ -99,7 +109,7 @@ class Transcript(LineTable):
         return copy.copy(self)
 
     def _detach(self) -> None:
-        for name in ("offsets", "ids", "parents", "kinds", "chain", "turn_starts"):
+        for name in _COLUMNS:
             setattr(self, name, getattr(self, name)[:])
         for name in (
             "gaps",
@@ -459,22 +469,12 @@ class TurnTree:
     """The tree of turns: one node a prompt, in file order."""
 
     def __init__(self, transcript: Transcript) -> None:
-        kinds, parents = transcript.kinds, transcript.parents
-        self.prompts = array(
-            "I",
-            [
-                line
-                for line, kind in enumerate(kinds)
-                if kind & KIND == PROMPT and not kind & (SIDECHAIN | DUPLICATE)
-            ],
-        )
+        self.prompts = transcript.prompts
+        self._parents = transcript.prompt_parents
         self._transcript = transcript
         self._ends: dict[int, int] | None = None
-        self._parents = array("i")
-        inner = bytearray(len(kinds))
-        for prompt in self.prompts:
-            line = self._owner(parents[prompt])
-            self._parents.append(line)
+        inner = bytearray(len(transcript.kinds))
+        for line in self._parents:
             if line >= 0:
                 inner[line] = 1
         self.leaves = array("I", [prompt for prompt in self.prompts if not inner[prompt]])
@@ -503,27 +503,26 @@ class TurnTree:
     def _find_ends(self) -> dict[int, int]:
         kinds, parents = self._transcript.kinds, self._transcript.parents
         owners = array("i", [-2]) * len(kinds)
-        ends: dict[int, int] = {}
-        for line, kind in enumerate(kinds):
-            if kind & KIND not in TREE or kind & (SIDECHAIN | DUPLICATE):
+        continued = bytearray(len(kinds))
+        members = [
+            line
+            for line, kind in enumerate(kinds)
+            if kind & KIND in TREE and not kind & (SIDECHAIN | DUPLICATE)
+        ]
+        for line in members:
+            parent = parents[line]
+            if kinds[line] & KIND == PROMPT:
+                owners[line] = line
                 continue
-            if kind & KIND == PROMPT:
-                owner = line
-            else:
-                parent = parents[line]
-                owner = owners[parent] if parent >= 0 else -1
-                if owner == -2:
-                    owner = self._owner(parent)
-            owners[line] = owner
-            if owner >= 0:
-                ends[owner] = line
-        # A first turn's records may stand before their prompt in the file.
-        return {prompt: max(end, prompt) if end != prompt else end for prompt, end in ends.items()}
-
-    def _owner(self, line: int) -> int:
-        kinds, parents = self._transcript.kinds, self._transcript.parents
-        for _ in range(len(kinds)):
-            if line < 0 or kinds[line] & KIND == PROMPT:
-                return line
-            line = parents[line]
-        return -1
+            owner = owners[parent] if parent >= 0 else -1
+            owners[line] = owner if owner != -2 else self._transcript.owner(parent)
+        for line in members:
+            parent = parents[line]
+            if parent >= 0 and kinds[line] & KIND in SPOKEN and kinds[line] & KIND != PROMPT:
+                continued[self._transcript.spoken(parent)] = 1
+        # The newest of those who speak last: a first turn's records may stand before its prompt.
+        return {
+            owners[line]: line
+            for line in members
+            if owners[line] >= 0 and kinds[line] & KIND in SPOKEN and not continued[line]
+        }
