@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from typing import TextIO
 
 import click
 
@@ -147,13 +148,13 @@ def rewind(
         return run.engine(inside, sweep=not preview)
 
     agreed = False
-    if run.asks and not yes and not dry_run:
+    if run.person is not None and not yes and not dry_run:
         first = work(session, True, expect_revision)
         if first.status == "preview":
-            write(render.rewind(first, asking=True), sys.stderr)
+            write(render.rewind(first, asking=True), run.person)
             for warning in first.warnings:
                 run.warn(warning.message)
-            agreed = _ask("Rewind?")
+            agreed = _ask("Rewind?", run.person)
             if not agreed:
                 print_error("Nothing was changed.")
                 raise click.exceptions.Exit(1)
@@ -164,10 +165,10 @@ def rewind(
     run.emit(result, lambda: render.rewind(result, agreed=agreed), result.warnings)
 
 
-def _ask(question: str) -> bool:
-    """Ask on stderr, since stdout may be a file; only yes is yes."""
-    sys.stderr.write(f"\n{question} [y/N] ")
-    sys.stderr.flush()
+def _ask(question: str, person: TextIO) -> bool:
+    """Only yes is yes; an end of input is a no."""
+    person.write(f"\n{question} [y/N] ")
+    person.flush()
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 

@@ -39,9 +39,14 @@ class Invocation:
         return is_terminal(sys.stdout)
 
     @property
-    def asks(self) -> bool:
-        """Whether there is a person to ask.  The question goes to stderr, beside the output."""
-        return not self.json and is_terminal(sys.stdin) and is_terminal(sys.stderr)
+    def person(self) -> TextIO | None:
+        """Where to ask the person at the terminal; None where nobody is, or JSON is wanted.
+
+        stderr before stdout, which may be a file that wants the result alone.
+        """
+        if self.json or not is_terminal(sys.stdin):
+            return None
+        return next((s for s in (sys.stderr, sys.stdout) if is_terminal(s)), None)
 
     def engine(
         self, work: Callable[[Service], Awaitable[Result]], *, sweep: bool = False
