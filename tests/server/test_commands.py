@@ -48,11 +48,11 @@ def test_a_command_answers_what_its_method_answers(server: Client, source: str) 
 
 @pytest.mark.parametrize("arguments", [None, [], [None], [{}], [[]]])
 def test_a_command_without_an_argument_gets_an_empty_object(
-    server: Client, source: str, arguments: Any
+    lasting: RawServer, arguments: Any
 ) -> None:
     params = {"command": "turntree.list_sessions", "arguments": arguments}
-    listed = server.call("workspace/executeCommand", params)
-    assert [session["session_id"] for session in listed["sessions"]] == [source]
+    lasting.send(request(1, "workspace/executeCommand", params))
+    assert lasting.reply(1)["result"]["sessions"] == []
 
 
 @pytest.mark.parametrize(
@@ -69,11 +69,11 @@ def test_a_command_without_an_argument_gets_an_empty_object(
         ({"command": "turntree.discard_session", "arguments": [{}]}, "session_id"),
     ],
 )
-def test_a_bad_command_names_the_field(server: Client, params: Any, field: str) -> None:
-    with pytest.raises(RpcError) as refused:
-        server.call("workspace/executeCommand", params)
-    assert refused.value.code == -32602
-    assert refused.value.data == {"kind": "invalid_params", "field": field}
+def test_a_bad_command_names_the_field(lasting: RawServer, params: Any, field: str) -> None:
+    lasting.send(request(1, "workspace/executeCommand", params))
+    error = lasting.error(1)
+    assert error["code"] == -32602
+    assert error["data"] == {"kind": "invalid_params", "field": field}
 
 
 def test_a_fork_gets_an_id_when_it_is_given_none(server: Client, source: str) -> None:
