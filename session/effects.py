@@ -81,7 +81,7 @@ class Append(Effect):
             stat = os.fstat(fd)
             if stat.st_ino != self.inode:
                 return BEFORE
-            found = os.pread(fd, len(data), self.size)
+            found = osfile.pread(fd, len(data), self.size)
             if found == data:
                 return AFTER
             if found and data.startswith(found) and stat.st_size == self.size + len(found):
@@ -95,7 +95,7 @@ class Append(Effect):
             stat = os.fstat(fd)
             data = self.text.encode()
             return (stat.st_ino, stat.st_size) == (self.inode, self.end) and (
-                os.pread(fd, len(data), self.size) == data
+                osfile.pread(fd, len(data), self.size) == data
             )
 
 

@@ -12,8 +12,9 @@ import os
 import shutil
 import socket
 import sys
+import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 WINDOWS = sys.platform == "win32"
@@ -51,20 +52,79 @@ def make_private(path: Path) -> Path:
     return path
 
 
+class Writer:
+    """A new file that is being written; see `writing`."""
+
+    def __init__(self, fd: int, path: Path) -> None:
+        self._fd = fd
+        self._path = path
+        self.size = 0
+
+    def write(self, data: bytes) -> None:
+        write_all(self._fd, data)
+        self.size += len(data)
+
+    def write_and_compare(self, data: bytes) -> None:
+        """Write, and read it back to see that the file holds it.  Raises OSError (EIO)."""
+        write_all(self._fd, data)
+        if pread(self._fd, len(data), self.size) != data:
+            raise OSError(errno.EIO, "the file does not hold what was written", str(self._path))
+        self.size += len(data)
+
+    def make_durable(self) -> None:
+        fsync_file(self._fd)
+
+
+@contextlib.contextmanager
+def writing(path: Path, mode: int = 0o600) -> Iterator[Writer]:
+    """Create `path`, which must not exist.  Its name is durable after `fsync_directory`."""
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+    try:
+        yield Writer(fd, path)
+    finally:
+        os.close(fd)
+
+
+@contextlib.contextmanager
+def in_background(fn: Callable[[], None]) -> Iterator[None]:
+    """Run `fn` on a thread while the block runs; the block ends when both have, with its error
+    or else with `fn`'s."""
+    failures: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            fn()
+        except BaseException as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join()
+    if failures:
+        raise failures[0]
+
+
 def write_durably(path: Path, chunks: Iterable[bytes], mode: int = 0o600) -> int:
     """Create `path` (which must not exist) from `chunks`; data is durable on return.
 
     Returns the number of bytes.  The name is durable only after `fsync_directory`.
     """
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
-    size = 0
-    try:
+    with writing(path, mode) as file:
         for chunk in chunks:
-            size += write_all(fd, chunk)
-        fsync_file(fd)
-    finally:
-        os.close(fd)
-    return size
+            file.write(chunk)
+        file.make_durable()
+    return file.size
+
+
+def pread(fd: int, size: int, offset: int) -> bytes:
+    """Bytes at `offset`; Windows has no such call, and moves the file's position instead."""
+    if sys.platform == "win32":
+        os.lseek(fd, offset, os.SEEK_SET)
+        return os.read(fd, size)
+    return os.pread(fd, size, offset)
 
 
 def write_all(fd: int, data: bytes) -> int:

@@ -236,7 +236,7 @@ class ClaudeCode:
         bridge_gaps: bool,
     ) -> ForkPlan:
         transcript = history.transcript
-        selection = select(transcript, cut, own_records=False)
+        selection = select(transcript, cut, own_records=False, moves=cwd is not None)
         warnings: list[Warn] = []
         if selection.gap is not None:
             if not bridge_gaps:
@@ -259,7 +259,12 @@ class ClaudeCode:
     def build_fork(self, history: History, plan: ForkPlan, work: Work) -> base.Built:
         if plan.stage.destination is None:
             return base.Built(0, 0, [])
-        return fork.build(self.store, history.transcript, plan.native, work)
+        built, child = fork.build(self.store, history.transcript, plan.native, work)
+        # Known already under the name that it will get; until then nothing asks for it.
+        child.path = plan.stage.destination
+        with self._lock:
+            self._open[child.path] = (threading.Lock(), child)
+        return built
 
     def stage_folder(self, history: History, operation_id: str) -> Path:
         return history.transcript.path.parent / f"{PREFIX}{operation_id}"

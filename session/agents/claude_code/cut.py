@@ -207,17 +207,23 @@ def _prompt_id(transcript: Transcript, line: int) -> str | None:
 
 @define(frozen=True)
 class Selection:
-    """Lines to copy, in file order, and the first gap among them (None: none)."""
+    """Lines to copy, in file order: as `runs` of neighbours (end exclusive) and one by one.
+
+    `size` is their bytes; `gap` the first line whose parent is missing though turns stand
+    before it (None: none).
+    """
 
     lines: array[int]
+    runs: list[tuple[int, int]]
     size: int
     gap: int | None
 
 
-def select(transcript: Transcript, cut: Cut, *, own_records: bool) -> Selection:
+def select(transcript: Transcript, cut: Cut, *, own_records: bool, moves: bool) -> Selection:
     """The lines that hold the kept turns and the settings in force there.
 
-    With `own_records` (a rewind's copy) records that belong to this one session stay too.
+    With `own_records` (a rewind's copy) records that belong to this one session stay too;
+    with `moves` (a fork into another directory) those that say where it is do not.
     """
     kinds, parents, ids = transcript.kinds, transcript.parents, transcript.ids
     wanted = bytearray(len(kinds))
@@ -228,31 +234,36 @@ def select(transcript: Transcript, cut: Cut, *, own_records: bool) -> Selection:
         wanted[line] = 1
     prompts = [line for line in cut.lines if kinds[line] & KIND == PROMPT]
     snapshots = transcript.snapshot_ids(prompts)
+    left_out = set(transcript.relocations) if moves else set()
     lines = array("I")
+    runs: list[tuple[int, int]] = []
     owner_kept = bool(cut.lines)
-    size = 0
+    begin = -1
     for line, flagged in enumerate(kinds):
         kind = flagged & KIND
         if kind in TREE:
-            if flagged & DUPLICATE:
-                continue
-            if flagged & SIDECHAIN:
-                parent = parents[line]
-                wanted[line] = parent >= 0 and wanted[parent]
-            else:
+            if flagged & SIDECHAIN and not wanted[line]:
+                wanted[line] = parents[line] >= 0 and wanted[parents[line]]
+            elif not flagged & (SIDECHAIN | DUPLICATE):
                 owner_kept = bool(wanted[line])
-            if not wanted[line]:
-                continue
+            take = wanted[line] and not flagged & DUPLICATE
         elif kind == SNAPSHOT:
-            if ids[line] not in snapshots:
-                continue
-        elif kind in (TORN, POINTER) or not owner_kept or (flagged & LOCAL and not own_records):
-            continue
-        lines.append(line)
-        begin, end = transcript.span(line)
-        size += end - begin
+            take = ids[line] in snapshots
+        else:
+            plain = kind not in (TORN, POINTER) and (own_records or not flagged & LOCAL)
+            take = owner_kept and plain and line not in left_out
+        if take:
+            lines.append(line)
+            if begin < 0:
+                begin = line
+        elif begin >= 0:
+            runs.append((begin, line))
+            begin = -1
+    if begin >= 0:
+        runs.append((begin, len(kinds)))
+    size = sum(transcript.span(end - 1)[1] - transcript.offsets[first] for first, end in runs)
     gaps = [line for line in cut.lines if line in transcript.gaps and parents[line] >= 0]
-    return Selection(lines, size, gaps[0] if gaps else None)
+    return Selection(lines, runs, size, gaps[0] if gaps else None)
 
 
 def _want_parallel_calls(transcript: Transcript, cut: Cut, wanted: bytearray) -> None:
@@ -260,13 +271,15 @@ def _want_parallel_calls(transcript: Transcript, cut: Cut, wanted: bytearray) ->
     kinds, parents = transcript.kinds, transcript.parents
     last = max(cut.lines, default=-1)
     for line in range(min(len(kinds), last + 4096)):
-        kind = kinds[line] & KIND
+        kind = kinds[line]
+        if wanted[line] or kind & KIND not in (RESULT, ASSISTANT):
+            continue
         parent = parents[line]
-        if parent < 0 or wanted[line] or not wanted[parent] or kinds[parent] & KIND != ASSISTANT:
+        if parent < 0 or not wanted[parent] or kinds[parent] & KIND != ASSISTANT:
             continue
-        if kinds[line] & (SIDECHAIN | DUPLICATE):
+        if kind & (SIDECHAIN | DUPLICATE):
             continue
-        if kind == RESULT or (kind == ASSISTANT and _same_message(transcript, line, parent)):
+        if kind & KIND == RESULT or _same_message(transcript, line, parent):
             wanted[line] = 1
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+from array import array
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,9 +21,11 @@ from session import osfile
 from session.agents.base import Built
 from session.agents.claude_code import splice
 from session.agents.claude_code.cut import Cut, Selection
+from session.agents.claude_code.derive import derive, same_prompts
 from session.agents.claude_code.records import KIND, PROMPT, SNAPSHOT
 from session.agents.claude_code.splice import Editor
 from session.agents.claude_code.store import ClaudeStore
+from session.agents.claude_code.table import Origin
 from session.agents.claude_code.transcript import Transcript, identity_of
 from session.errors import SessionDamaged, StorageError
 from session.faults import fault
@@ -55,15 +58,16 @@ def place(store: ClaudeStore, transcript: Transcript, child_id: str, cwd: str | 
     return Stage(stage_folder, folder / f"{child_id}.jsonl", companions)
 
 
-def build(store: ClaudeStore, transcript: Transcript, plan: NativePlan, work: Work) -> Built:
-    """Build and validate the child in its stage.
+def build(
+    store: ClaudeStore, transcript: Transcript, plan: NativePlan, work: Work
+) -> tuple[Built, Transcript]:
+    """Build and validate the child in its stage; also returns the child's index.
 
     Raises StorageError when there is no room or the source changed, SessionDamaged when the
     result is not what was asked for, OSError, Cancelled; the caller removes the stage.
     """
     stage = plan.stage
-    if stage.destination is None:
-        return Built(0, 0, [])
+    assert stage.destination is not None
     _require_room(stage, plan.selection.size)
     stage.create()
     editor = Editor(
@@ -73,14 +77,31 @@ def build(store: ClaudeStore, transcript: Transcript, plan: NativePlan, work: Wo
         entrypoint="cli" if transcript.entrypoints - {"cli"} else None,
         new_results=str(stage.destination.with_suffix("") / "tool-results"),
     )
-    size = osfile.write_durably(stage.file, _lines(transcript, plan, editor, work))
-    fault("fork.copied")
-    warnings = _copy_companions(store, transcript, plan, editor)
+    with osfile.writing(stage.file) as file:
+        offsets = _write(file, _lines(transcript, plan, editor, work))
+        fault("fork.copied")
+        warnings = _copy_companions(store, transcript, plan, editor)
+        # Waiting for the disk takes no processor; checking does.
+        with osfile.in_background(file.make_durable):
+            child = _validated(transcript, plan, offsets, work)
     stage.make_durable()
-    _validate(transcript, plan, work)
     fault("fork.validated")
     _require_same_source(transcript)
-    return Built(len(plan.selection.lines) + 2, size, warnings)
+    return Built(len(plan.selection.lines) + 2, child.scanned, warnings), child
+
+
+def _write(file: osfile.Writer, blocks: Iterator[bytes]) -> array[int]:
+    """Write blocks of whole lines, reading each back; returns where the lines start."""
+    offsets = array("Q")
+    for block in blocks:
+        base = file.size
+        file.write_and_compare(block)
+        begin = 0
+        while (end := block.find(b"\n", begin)) >= 0:
+            if end > begin:
+                offsets.append(base + begin)
+            begin = end + 1
+    return offsets
 
 
 def _require_room(stage: Stage, size: int) -> None:
@@ -96,7 +117,7 @@ def _require_room(stage: Stage, size: int) -> None:
 
 def _lines(transcript: Transcript, plan: NativePlan, editor: Editor, work: Work) -> Iterator[bytes]:
     yield from splice.spliced(
-        transcript, plan.selection.lines, editor, work, _bridges(transcript, plan)
+        transcript, plan.selection.runs, editor, work, _bridges(transcript, plan)
     )
     leaf = transcript.uuid_at(plan.cut.leaf)
     origin = {
@@ -202,10 +223,23 @@ def _backup_names(transcript: Transcript, plan: NativePlan) -> set[str]:
     return names
 
 
-def _validate(transcript: Transcript, plan: NativePlan, work: Work) -> None:
-    """Read the child as any session is read and compare it with what was asked for."""
-    child = Transcript(plan.stage.file)
-    child.refresh(work)
+def _validated(
+    transcript: Transcript, plan: NativePlan, offsets: array[int], work: Work
+) -> Transcript:
+    """The child's index, compared with what was asked for.
+
+    Bytes were compared as they were written; the index is made from the source's and checked
+    against the child's prompts, or, where it cannot be known that way, by scanning the child.
+    """
+    lines = plan.selection.lines
+    origin = Origin(plan.source_id, last_kept_turn(transcript, plan.cut), plan.cut.kept)
+    child = None
+    if len(offsets) == len(lines) + 2:
+        bridged = plan.selection.gap is not None
+        child = derive(transcript, plan.stage.file, lines, offsets, bridged=bridged, origin=origin)
+    if child is None or not same_prompts(child, transcript, lines):
+        child = Transcript(plan.stage.file)
+        child.refresh(work)
     kinds, ids = transcript.kinds, transcript.ids
     prompts = [ids[line] for line in plan.cut.lines if kinds[line] & KIND == PROMPT]
     found = [child.ids[child.chain[at]] for at in child.turn_starts]
@@ -214,7 +248,7 @@ def _validate(transcript: Transcript, plan: NativePlan, work: Work) -> None:
         problems.append(f"it has {len(found)} turns instead of {len(prompts)}, or other ones")
     if child.leaf < 0 or child.ids[child.leaf] != ids[plan.cut.leaf]:
         problems.append("it would be resumed at another record")
-    if len(child.kinds) != len(plan.selection.lines) + 2 or child.torn_lines:
+    if len(child.kinds) != len(lines) + 2 or child.torn_lines:
         problems.append("it does not have the records that were copied")
     if any(child.parents[line] >= 0 for line in child.gaps):
         problems.append("its chain of records has a gap")
@@ -226,6 +260,7 @@ def _validate(transcript: Transcript, plan: NativePlan, work: Work) -> None:
             f"The fork was not made: {'; '.join(problems)}. The source is untouched.",
             findings=[],
         )
+    return child
 
 
 def _require_same_source(transcript: Transcript) -> None:

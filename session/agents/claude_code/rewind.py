@@ -8,7 +8,6 @@ kept turns in the place of the old one, which is archived.
 from __future__ import annotations
 
 import os
-from array import array
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -43,8 +42,8 @@ def staged_rewind(
     transcript: Transcript, cut: Cut, *, stage: Path, archive: Path, verb: str, work: Work
 ) -> Swap:
     """A swap whose new file, built and validated in `stage`, holds the kept turns alone."""
-    selection = select(transcript, cut, own_records=True)
-    lines = splice.spliced(transcript, selection.lines, None, work)
+    selection = select(transcript, cut, own_records=True, moves=False)
+    lines = splice.spliced(transcript, selection.runs, None, work)
     return _staged_swap(
         transcript,
         _then_pointer(transcript, cut, lines),
@@ -83,7 +82,7 @@ def staged_undo(
     original = Path(done.archive) if done.is_last() else None
     if original is None:
         present = {id_ for id_ in transcript.ids if id_}
-        missing = array("I", [i for i, id_ in enumerate(before.ids) if id_ not in present])
+        missing = [(i, i + 1) for i, id_ in enumerate(before.ids) if id_ not in present]
         lines = _both(transcript, splice.spliced(before, missing, None, work))
     return _staged_swap(
         transcript,

@@ -12,13 +12,13 @@ from __future__ import annotations
 import json
 import os
 import re
-from array import array
 from bisect import bisect_left
 from collections.abc import Iterator
 from pathlib import Path
 
 from attrs import define, field
 
+from session import osfile
 from session.agents import spans
 from session.agents.claude_code.transcript import Transcript
 from session.work import Work
@@ -156,19 +156,23 @@ class Editor:
 
 def spliced(
     transcript: Transcript,
-    lines: array[int],
+    runs: list[tuple[int, int]],
     editor: Editor | None,
     work: Work,
     reparent: dict[int, bytes] | None = None,
 ) -> Iterator[bytes]:
-    """The bytes of `lines` in file order, edited; `reparent` gives lines a new parentUuid."""
-    total = sum_of(transcript, lines)
+    """The bytes of runs of lines, edited, in blocks of whole lines.
+
+    `reparent` gives lines a new parentUuid.
+    """
+    span = transcript.span
+    total = sum(span(end - 1)[1] - span(begin)[0] for begin, end in runs)
     done = 0
     fd = os.open(transcript.path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        for block in _blocks(transcript, lines, set(reparent or ())):
+        for block in _blocks(transcript, runs, sorted(reparent or ())):
             start, end = block[0][0], block[-1][1]
-            data = os.pread(fd, end - start, start)
+            data = osfile.pread(fd, end - start, start)
             if len(data) != end - start:
                 raise EOFError(f"{transcript.path} became shorter while it was read")
             if len(block) > 1:
@@ -177,40 +181,54 @@ def spliced(
                 data = _with_parent(data, reparent[line])
             if not data.endswith(b"\n"):
                 data += b"\n"
-            yield editor.edit_block(data) if editor else data
             done += len(data)
+            yield editor.edit_block(data) if editor else data
             work.checkpoint(done, total, "Copying the session")
     finally:
         os.close(fd)
 
 
-def sum_of(transcript: Transcript, lines: array[int]) -> int:
-    """Bytes that `lines` take in the file."""
-    return sum(end - start for start, end in map(transcript.span, lines))
-
-
 def _blocks(
-    transcript: Transcript, lines: array[int], alone: set[int]
+    transcript: Transcript, runs: list[tuple[int, int]], alone: list[int]
 ) -> Iterator[list[tuple[int, int]]]:
-    """Runs of neighbouring lines, gathered into reads of about a block.
+    """Byte ranges of whole lines, gathered into reads of about a block.
 
     Lines in `alone` come by themselves.
     """
+    offsets, span = transcript.offsets, transcript.span
     block: list[tuple[int, int]] = []
-    for line in lines:
-        begin, after = transcript.span(line)
-        if block and (after - block[0][0] > _BLOCK or line in alone):
+    for begin, end in _parted(runs, alone):
+        first, last = offsets[begin], span(end - 1)[1]
+        single = end - begin == 1 and begin in alone
+        if block and (single or last - block[0][0] > _BLOCK):
             yield block
             block = []
-        if block and block[-1][1] == begin:
-            block[-1] = (block[-1][0], after)
-        else:
-            block.append((begin, after))
-        if line in alone:
+        while last - first > _BLOCK and end - begin > 1:
+            # A run longer than a block is cut at the last line that starts within one.
+            cut = max(bisect_left(offsets, first + _BLOCK, begin + 1, end), begin + 1)
+            if cut >= end:
+                break
+            yield [(first, offsets[cut])]
+            begin, first = cut, offsets[cut]
+        block.append((first, last))
+        if single:
             yield block
             block = []
     if block:
         yield block
+
+
+def _parted(runs: list[tuple[int, int]], alone: list[int]) -> Iterator[tuple[int, int]]:
+    """The runs with each line in `alone` as a run of its own."""
+    for run_begin, end in runs:
+        begin = run_begin
+        for line in alone[bisect_left(alone, begin) : bisect_left(alone, end)]:
+            if line > begin:
+                yield begin, line
+            yield line, line + 1
+            begin = line + 1
+        if end > begin:
+            yield begin, end
 
 
 def _with_parent(line: bytes, parent: bytes) -> bytes:

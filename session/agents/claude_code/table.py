@@ -7,6 +7,7 @@ its parent, what kind it is.  Records are parsed to learn their place and forgot
 from __future__ import annotations
 
 from array import array
+from collections.abc import Iterable
 
 from attrs import define
 
@@ -91,6 +92,7 @@ class LineTable:
         self.agent_calls: dict[str, int] = {}
         self.gaps: dict[int, Missing] = {}
         self.compactions: list[Compaction] = []
+        self.relocations: list[int] = []  # lines that say the session moved to another directory
         # What the agent's choice of a branch depends on.
         self.newest = -1
         self.pointer: int | None = None
@@ -189,6 +191,21 @@ class LineTable:
         return line
 
     def _note_facts(self, line: int, kind: int, flagged: int, record: Record) -> None:
+        self._note_whole(kind, flagged, record)
+        if flagged & SIDECHAIN:
+            return
+        self._last_main = self.newest = line
+        self.explicit = self.cleared = False
+        if kind == ASSISTANT:
+            self._note_calls(line, record)
+        elif kind == RESULT:
+            self._note_results(line, record)
+        elif kind == COMPACT:
+            self.pointer = None
+            self.compactions.append(Compaction(line, _preserved(record)))
+
+    def _note_whole(self, kind: int, flagged: int, record: Record) -> None:
+        """Facts about the session as a whole, of which the first or the last one counts."""
         stamp = records.time_of(record)
         if stamp is not None:
             if self.created_at is None:
@@ -214,19 +231,33 @@ class LineTable:
             if isinstance(origin, dict):
                 number = self.forked_from.turn_number if self.forked_from else None
                 self._note_fork(origin, (number or 0) + (kind == PROMPT))
-        if flagged & SIDECHAIN:
-            return
-        self._last_main = self.newest = line
-        self.explicit = self.cleared = False
-        if kind == ASSISTANT:
-            self._note_calls(line, record)
-        elif kind == RESULT:
-            self._note_results(line, record)
-        elif kind == PROMPT and self.first_prompt is None:
+        if kind == PROMPT and self.first_prompt is None and not flagged & SIDECHAIN:
             self.first_prompt = records.preview(records.prompt_text(record) or "")
-        elif kind == COMPACT:
-            self.pointer = None
-            self.compactions.append(Compaction(line, _preserved(record)))
+
+    # For an index that is made from another (`derive`)
+
+    def expect(self, missing: Missing) -> None:
+        """A parent that no line has yet."""
+        self._pending.setdefault(hash(missing.missing), []).append(missing)
+
+    def note_known(self, read: Iterable[tuple[int, Record]]) -> None:
+        """Facts about the whole from lines that are in the table already."""
+        for line, record in read:
+            flagged = self.kinds[line]
+            kind = flagged & KIND
+            self._note_whole(kind, flagged, record)
+            if kind == PROMPT and not flagged & SIDECHAIN:
+                prompt_id = record.get("promptId")
+                self._last_prompt_id = prompt_id if isinstance(prompt_id, str) else None
+
+    def remember_end(self, lines: int) -> None:
+        """Be ready for lines that are added: know the ids of the last ones, and the newest."""
+        begin = max(0, len(self.kinds) - lines)
+        for line in range(begin, len(self.kinds)):
+            kind = self.kinds[line]
+            if kind & KIND in TREE and not kind & DUPLICATE:
+                self._recent[self.ids[line]] = line
+        self._last_main = self.newest = self._main_before(len(self.kinds))
 
     def _note_fork(self, origin: Record, number: object) -> None:
         source, turn = origin.get("sessionId"), origin.get("messageUuid")
@@ -282,6 +313,7 @@ class LineTable:
             self.summary = record["summary"]
         elif type_ == "relocated" and isinstance(record.get("relocatedCwd"), str):
             self.last_cwd = record["relocatedCwd"]
+            self.relocations.append(len(self.kinds) - 1)
 
     def _follow(self, record: Record) -> None:
         """Note a pointer as the agent does."""

@@ -16,6 +16,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from session import osfile
 from session.agents.claude_code import records
 from session.agents.claude_code.records import (
     ASSISTANT,
@@ -39,6 +40,7 @@ from session.work import Work
 
 _WINDOW = 1 << 20
 _GUARD = 256
+_BOOKMARKED = 300_000
 _READ_WHOLE = 5 << 20
 _COLUMNS = (
     "offsets",
@@ -77,6 +79,7 @@ class Transcript(LineTable):
         self.leaf_id: str | None = None
         self._side_results = (array("I"), array("I"))
         self._tree: TurnTree | None = None
+        self.earlier: Transcript | None = None
 
     # Scanning
 
@@ -91,8 +94,9 @@ class Transcript(LineTable):
             if now == self.identity:
                 return
             if self.continues_in(fd, now):
+                self._bookmark()
                 self._detach()
-            else:
+            elif not self._go_back(fd, now):
                 self._reset()
             indexed = len(self.kinds)
             self._scan(fd, now.size, work or Work())
@@ -108,11 +112,44 @@ class Transcript(LineTable):
         """This index as it is now: a later `refresh` of the original does not change it."""
         return copy.copy(self)
 
+    def _bookmark(self) -> None:
+        """Keep this state for a while: taking a rewind back makes the file shorter again."""
+        mark = self.view()
+        if mark.earlier is not None and mark.earlier.earlier is not None:
+            mark.earlier = copy.copy(mark.earlier)
+            mark.earlier.earlier = None
+        self.earlier = mark if len(self.kinds) < _BOOKMARKED else None
+
+    def _go_back(self, fd: int, now: Identity) -> bool:
+        mark = self.earlier
+        while mark is not None and not mark.continues_in(fd, now):
+            mark = mark.earlier
+        if mark is None:
+            return False
+        self.__dict__.update(mark.__dict__)
+        self._detach()
+        return True
+
+    def measure(self) -> None:
+        """Take the file as it is now for what the table already describes."""
+        with osfile.opened(self.path, os.O_RDONLY) as fd:
+            self.identity = identity_of(os.fstat(fd))
+            self.scanned = self.identity.size
+            take = min(_GUARD, self.scanned)
+            self._guard = osfile.pread(fd, take, self.scanned - take)
+
+    def finish_scan(self, remembered: int) -> None:
+        """As after a scan, for a table that was filled in another way."""
+        self.remember_end(remembered)
+        self._resolve(0)
+
     def _detach(self) -> None:
         for name in _COLUMNS:
             setattr(self, name, getattr(self, name)[:])
         for name in (
             "gaps",
+            "relocations",
+            "_recent",
             "open_calls",
             "orphan_results",
             "agent_calls",
@@ -127,8 +164,8 @@ class Transcript(LineTable):
         fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             size = os.fstat(fd).st_size
-            first = os.pread(fd, head, 0).split(b"\n")
-            last = os.pread(fd, tail, max(head, size - tail)).split(b"\n")
+            first = osfile.pread(fd, head, 0).split(b"\n")
+            last = osfile.pread(fd, tail, max(head, size - tail)).split(b"\n")
         finally:
             os.close(fd)
         for line in [*first[:-1], *last[1:]]:
@@ -141,7 +178,7 @@ class Transcript(LineTable):
             old is not None
             and (now.device, now.inode) == (old.device, old.inode)
             and now.size >= self.scanned
-            and os.pread(fd, len(self._guard), self.scanned - len(self._guard)) == self._guard
+            and osfile.pread(fd, len(self._guard), self.scanned - len(self._guard)) == self._guard
         )
 
     def _scan(self, fd: int, size: int, work: Work) -> None:
@@ -149,7 +186,7 @@ class Transcript(LineTable):
         carry: list[bytes] = []  # the pieces of a line that is longer than a window
         while position < size:
             work.checkpoint(position - start, size - start, "Reading the session")
-            data = os.pread(fd, min(_WINDOW, size - position), position)
+            data = osfile.pread(fd, min(_WINDOW, size - position), position)
             if not data:
                 break
             position += len(data)
@@ -171,7 +208,7 @@ class Transcript(LineTable):
             self.add_lines(position - len(last), [last])
             self.scanned = position
         take = min(_GUARD, self.scanned)
-        self._guard = os.pread(fd, take, self.scanned - take)
+        self._guard = osfile.pread(fd, take, self.scanned - take)
 
     # The live branch
 
@@ -445,11 +482,19 @@ class Transcript(LineTable):
         try:
             for line in lines:
                 start, end = self.span(line)
-                record = records.parse(os.pread(fd, end - start, start))
+                record = records.parse(osfile.pread(fd, end - start, start))
                 if record is not None:
                     yield line, record
         finally:
             os.close(fd)
+
+    def read_from(self, offsets: Iterable[int]) -> Iterator[tuple[int, Record]]:
+        """The records of the lines that start at these bytes, each with its offset."""
+        with self.path.open("rb") as file:
+            for offset in offsets:
+                file.seek(offset)
+                if (record := records.parse(file.readline())) is not None:
+                    yield offset, record
 
     def uuid_at(self, line: int) -> str | None:
         for _, record in self.read([line]):

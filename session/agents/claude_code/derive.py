@@ -1,0 +1,100 @@
+"""The index of a fork, made from the index of its source.
+
+A fork's lines are lines of its source, so where each belongs is known.  What was written is
+compared byte for byte as it is written; what remains is to number the kept lines anew, to
+read the few lines on which facts about the whole depend with the ordinary parser, and to
+resolve the live branch with the ordinary code.  Tests hold the result to a fresh scan.
+"""
+
+from __future__ import annotations
+
+from array import array
+from pathlib import Path
+
+from session.agents.claude_code import records
+from session.agents.claude_code.records import DUPLICATE, GAP, KIND, PROMPT, SIDECHAIN, TREE
+from session.agents.claude_code.table import Compaction, Missing, Origin
+from session.agents.claude_code.transcript import Transcript
+
+_ENDS = 64
+_REMEMBERED = 4096
+
+
+def derive(
+    source: Transcript,
+    path: Path,
+    lines: array[int],
+    offsets: array[int],
+    *,
+    bridged: bool,
+    origin: Origin,
+) -> Transcript | None:
+    """The index of the file at `path`, which holds `lines` of `source` and records added after
+    them, with line `i` at `offsets[i]`.  None when it cannot be known without scanning: a kept
+    record whose parent was left out.  Raises OSError.
+    """
+    child = Transcript(path)
+    count = len(lines)
+    place = array("i", [-1]) * len(source.kinds)
+    for new, old in enumerate(lines):
+        place[old] = new
+    parents = source.parents
+    child.offsets = offsets[:count]
+    child.ids = array("q", [source.ids[old] for old in lines])
+    child.kinds = bytearray([source.kinds[old] for old in lines])
+    child.parents = array("i", [place[parents[old]] if parents[old] >= 0 else -1 for old in lines])
+    for new, old in enumerate(lines):
+        if child.parents[new] < 0 <= parents[old] and not child.kinds[new] & SIDECHAIN:
+            return None
+    for old, missing in source.gaps.items():
+        new = place[old]
+        if new >= 0 and bridged and parents[old] >= 0:
+            child.kinds[new] &= ~GAP
+        elif new >= 0:
+            child.expect(Missing(new, missing.missing))
+    child.open_calls = _placed(source.open_calls, place)
+    child.orphan_results = _placed(source.orphan_results, place)
+    child.agent_calls = _placed(source.agent_calls, place)
+    child.compactions = [
+        Compaction(place[c.line], c.preserved) for c in source.compactions if place[c.line] >= 0
+    ]
+    kept = [new for new, old in enumerate(lines) if source.kinds[old] == PROMPT]
+    child.prompts = array("I", kept)
+    child.prompt_parents = array("i", [child.owner(child.parents[new]) for new in kept])
+    child.measure()
+    child.offsets.append(offsets[count] if len(offsets) > count else child.scanned)
+    child.note_known(child.read(_telling(child, count)))
+    child.offsets.pop()
+    for offset, record in child.read_from(offsets[count:]):
+        child.add_record(offset, record)
+    child.forked_from = origin
+    child.finish_scan(_REMEMBERED)
+    return child
+
+
+def _placed(calls: dict[str, int], place: array[int]) -> dict[str, int]:
+    return {call: place[line] for call, line in calls.items() if place[line] >= 0}
+
+
+def _telling(child: Transcript, count: int) -> list[int]:
+    """The lines on which facts about the whole depend: the first and the last ones."""
+    ends = {*range(min(_ENDS, count)), *range(max(0, count - _ENDS), count)}
+    if child.prompts:
+        ends |= {child.prompts[0], child.prompts[-1]}
+    return [
+        line
+        for line in sorted(ends)
+        if child.kinds[line] & KIND in TREE and not child.kinds[line] & DUPLICATE
+    ]
+
+
+def same_prompts(child: Transcript, source: Transcript, lines: array[int]) -> bool:
+    """Whether each kept prompt stands where the child's index says, no longer the source's."""
+    old_id = source.path.stem
+    wanted = [source.ids[old] for old in lines if source.kinds[old] == PROMPT]
+    found = []
+    for _, record in child.read(child.prompts):
+        if records.kind_of(record) != PROMPT or record.get("sessionId") == old_id:
+            return False
+        found.append(hash(record["uuid"]))
+    return found == wanted
