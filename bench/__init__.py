@@ -1,0 +1,1 @@
+"""Ratios against peers and physical floors, measured in one run; see docs/performance.md."""
