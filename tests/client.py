@@ -8,7 +8,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -53,7 +53,9 @@ class Client:
         cwd: Path | str | None = None,
         initialize: bool = True,
         answers: Mapping[str, Any] | None = None,
+        launcher: Sequence[str] = (),
     ) -> None:
+        """`launcher`: a command that starts the server, such as setpriv with its options."""
         self.notifications: list[dict[str, Any]] = []
         self.asked: list[dict[str, Any]] = []
         self.answers = dict(answers or {})
@@ -65,7 +67,7 @@ class Client:
         self._ended = False
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
         self.process = subprocess.Popen(
-            [turntree(), "serve"],
+            [*launcher, turntree(), "serve"],
             env=dict(env),
             cwd=cwd,
             stdin=subprocess.PIPE,

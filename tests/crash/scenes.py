@@ -18,8 +18,6 @@ from tests.client import Client, RpcError
 from tests.crash.remains import Remains
 from tests.world import World
 
-CHILD = "c0ffee00-0000-4000-8000-00000000c41d"
-ID = "an-id-of-the-caller"
 SWAP = ("staged", "intended", "archived", "applied")
 POINTER = ("intended", "applied")
 
@@ -36,9 +34,13 @@ class Scene:
     dies_at: ClassVar[tuple[str, ...]] = ()
     version: ClassVar[str] = "2.1.197"
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, number: int = 1) -> None:
+        """`number` tells the scenes of one world apart."""
         self.world = world
-        self.transcript = Transcript(str(world.cwd), seed=5, version=self.version)
+        self.topic = f"question 1 of session {number}"
+        self.child_id = f"c0ffee00-0000-4000-8000-{number:012x}"
+        self.id = f"request-{number}"
+        self.transcript = Transcript(str(world.cwd), seed=number, version=self.version)
         self.speak()
         self.turns = list(self.transcript.prompts)
         self.path = self.transcript.write(world.store)
@@ -48,7 +50,7 @@ class Scene:
     def speak(self) -> None:
         """Five turns, of which a tool's large output, a subagent and a file backup are part."""
         t = self.transcript
-        t.turn("question 1", "answer 1")
+        t.turn(self.topic, "answer 1")
         t.prompt("question 2")
         t.big_tool("Bash", {"command": "make"}, "a line of output\n" * 4000)
         t.subagent("look around", "nothing there")
@@ -82,9 +84,13 @@ class Scene:
         """Whether the request may change or remove what was at this path of the store."""
         return False
 
-    def waits(self) -> set[str]:
-        """States in which an operation may stay for good here."""
-        return set()
+    def adds(self, path: str) -> bool:
+        """Whether the request may make this path in the store."""
+        return self.child_id in path
+
+    def waits(self, held: bool) -> set[str]:
+        """States in which an operation may stay for good."""
+        return {"staged"} if self.leaves_stage(held) else set()
 
     def leaves_stage(self, held: bool) -> bool:
         """Whether a staged fork is there in the new state (`held`) or in the old one."""
@@ -113,14 +119,14 @@ class Fork(Scene):
     def request(self) -> tuple[str, dict[str, Any]]:
         params: dict[str, Any] = {
             "session_id": self.session,
-            "new_session_id": CHILD,
+            "new_session_id": self.child_id,
             "at": {"turn_number": self.kept},
         }
         return "fork_session", params | ({"stage": True} if self.stage else {})
 
     @property
     def child(self) -> str:
-        return f"claude-code:{CHILD}"
+        return f"claude-code:{self.child_id}"
 
     def check_reply(self, reply: dict[str, Any], *, held: bool) -> None:
         first = "staged" if self.stage else "forked"
@@ -131,10 +137,12 @@ class Fork(Scene):
     def check_new(self, client: Client) -> None:
         session = client.get_session(session_id=self.child)["session"]
         assert session["state"] == "ready"
-        assert session["title"] == "question 1 (fork)"
+        assert session["title"] == f"{self.topic} (fork)"
         assert session["forked_from"]["session_id"] == self.session
         assert self.shown_turns(client, self.child) == self.turns[: self.kept]
-        self.check_files(self.path.with_name(f"{CHILD}.jsonl"), self.path.with_name(CHILD))
+        self.check_files(
+            self.path.with_name(f"{self.child_id}.jsonl"), self.path.with_name(self.child_id)
+        )
 
     def check_files(self, file: Path, own: Path) -> None:
         """The child's transcript, its folder and its file history, against the source's."""
@@ -144,9 +152,9 @@ class Fork(Scene):
         for name in self.transcript.files:
             assert (own / name).is_file()
             if name.startswith("tool-results"):
-                assert to_json(str(self.path.with_name(CHILD) / name))[1:-1] in said
+                assert to_json(str(self.path.with_name(self.child_id) / name))[1:-1] in said
                 assert (own / name).read_bytes() == (source / name).read_bytes()
-        self.check_backups(self.world.store / "file-history" / CHILD)
+        self.check_backups(self.world.store / "file-history" / self.child_id)
 
     def check_backups(self, folder: Path) -> None:
         assert {p.name: p.read_bytes() for p in folder.iterdir()} == self.transcript.backups
@@ -162,10 +170,10 @@ class ForkElsewhere(Fork):
 
     dies_at = points("fork", "validated", "sidecars")
 
-    def __init__(self, world: World) -> None:
-        super().__init__(world)
+    def __init__(self, world: World, number: int = 1) -> None:
+        super().__init__(world, number)
         self.elsewhere = world.home / "elsewhere"
-        self.elsewhere.mkdir()
+        self.elsewhere.mkdir(exist_ok=True)
 
     def request(self) -> tuple[str, dict[str, Any]]:
         method, params = super().request()
@@ -173,13 +181,13 @@ class ForkElsewhere(Fork):
 
     def check_files(self, file: Path, own: Path) -> None:
         assert not file.exists()
-        (file,) = self.world.store.glob(f"projects/*-elsewhere/{CHILD}.jsonl")
+        (file,) = self.world.store.glob(f"projects/*-elsewhere/{self.child_id}.jsonl")
         said = file.read_bytes()
         for name in self.transcript.files:
             assert (file.with_suffix("") / name).is_file()
             if name.startswith("tool-results"):
                 assert to_json(str(file.with_suffix("") / name))[1:-1] in said
-        self.check_backups(self.world.store / "file-history" / CHILD)
+        self.check_backups(self.world.store / "file-history" / self.child_id)
 
 
 class ForkOfNothing(Fork):
@@ -191,7 +199,7 @@ class ForkOfNothing(Fork):
     def check_new(self, client: Client) -> None:
         session = client.get_session(session_id=self.child)["session"]
         assert session["turn_count"] == 0
-        assert session["resume"]["command"] == ["claude", "--session-id", CHILD]
+        assert session["resume"]["command"] == ["claude", "--session-id", self.child_id]
 
     def undo_all(self, client: Client, remains: Remains) -> None:
         remains.check_as_before()
@@ -203,9 +211,6 @@ class StagedFork(Fork):
     passes = points("fork", "intended", "copied", "validated", "staged")
     stage = True
 
-    def waits(self) -> set[str]:
-        return {"staged"}
-
     def leaves_stage(self, held: bool) -> bool:
         return held
 
@@ -214,8 +219,8 @@ class StagedFork(Fork):
         assert session["state"] == "staged"
         assert self.shown_turns(client, self.child) == self.turns[:3]
         listed = client.list_sessions(cwd=str(self.world.cwd))["sessions"]
-        assert [s["session_id"] for s in listed] == [self.session]
-        assert not self.path.with_name(f"{CHILD}.jsonl").exists()
+        assert self.child not in [s["session_id"] for s in listed]
+        assert not self.path.with_name(f"{self.child_id}.jsonl").exists()
 
     def undo_all(self, client: Client, remains: Remains) -> None:
         assert client.discard_session(session_id=self.child)["status"] == "discarded"
@@ -226,7 +231,7 @@ class OnStaged(Fork):
     """What may become of a staged fork."""
 
     def changes(self, path: str) -> bool:
-        return f"/.turntree-{CHILD}" in path
+        return f"/.turntree-{self.child_id}" in path
 
     def leaves_stage(self, held: bool) -> bool:
         return not held
@@ -236,7 +241,7 @@ class OnStaged(Fork):
             "fork_session",
             {
                 "session_id": self.session,
-                "new_session_id": CHILD,
+                "new_session_id": self.child_id,
                 "at": {"turn_number": 3},
                 "stage": True,
             },
@@ -288,12 +293,12 @@ class OnFork(Fork):
 
     def lead_up(self, client: Client) -> None:
         made = client.fork_session(
-            session_id=self.session, new_session_id=CHILD, at={"turn_number": 3}
+            session_id=self.session, new_session_id=self.child_id, at={"turn_number": 3}
         )
         self.operation = made["operation_id"]
 
     def request(self) -> tuple[str, dict[str, Any]]:
-        return self.verb, {"operation_id": self.operation, "request_id": ID}
+        return self.verb, {"operation_id": self.operation, "request_id": self.id}
 
     def check_reply(self, reply: dict[str, Any], *, held: bool) -> None:
         assert reply["status"] == ("already_done" if held else self.did)
@@ -309,7 +314,7 @@ class UndoFork(OnFork):
     verb, did = "undo", "undone"
 
     def changes(self, path: str) -> bool:
-        return CHILD in path
+        return self.child_id in path
 
     def check_new(self, client: Client) -> None:
         try:
@@ -318,7 +323,7 @@ class UndoFork(OnFork):
             assert error.kind == "session_not_found"
         else:
             raise AssertionError("an undone fork is still there")
-        assert not list(self.world.store.rglob(f"*{CHILD}*"))
+        assert not list(self.world.store.rglob(f"*{self.child_id}*"))
 
     def undo_all(self, client: Client, remains: Remains) -> None:
         assert client.redo(operation_id=self.operation)["status"] == "redone"
@@ -350,12 +355,16 @@ class Rewind(Scene):
         return path == str(self.path)
 
     def request(self) -> tuple[str, dict[str, Any]]:
-        params = {"session_id": self.session, "to": {"turn_number": self.to}, "operation_id": ID}
+        params = {
+            "session_id": self.session,
+            "to": {"turn_number": self.to},
+            "operation_id": self.id,
+        }
         return "rewind", params
 
     def check_reply(self, reply: dict[str, Any], *, held: bool) -> None:
         assert reply["status"] == ("already_done" if held else "rewound")
-        assert reply["operation_id"] == ID
+        assert reply["operation_id"] == self.id
         assert reply["turns"] == {"kept": self.to, "removed": 5 - self.to}
 
     def check_new(self, client: Client) -> None:
@@ -414,7 +423,7 @@ class OnRewind(Rewind):
         self.operation = done["operation_id"]
 
     def request(self) -> tuple[str, dict[str, Any]]:
-        return self.verb, {"session_id": self.session, "request_id": ID}
+        return self.verb, {"session_id": self.session, "request_id": self.id}
 
     def check_reply(self, reply: dict[str, Any], *, held: bool) -> None:
         assert reply["status"] == ("already_done" if held else self.did)

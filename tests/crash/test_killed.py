@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import signal
-
 import pytest
 
 from session.faults import POINTS
-from tests.client import PATIENCE, Client
+from tests.client import Client
+from tests.crash.dying import die
 from tests.crash.remains import Remains, check_clean, settle
 from tests.crash.scenes import SCENES, Scene
+from tests.crash.starting import initialize, standby
 from tests.world import World
 
 CASES = [(scene, point) for scene in SCENES for point in scene.dies_at or scene.passes]
@@ -19,13 +19,6 @@ def test_every_fault_point_is_on_the_way_of_a_scene() -> None:
     assert {point for _, point in CASES} == set(POINTS)
 
 
-def die(client: Client, scene: Scene) -> None:
-    """Send the request that kills the server."""
-    client.send(*scene.request())
-    assert client.process.wait(PATIENCE) == -signal.SIGKILL
-    client.close()
-
-
 @pytest.mark.parametrize(
     ("kind", "point"), CASES, ids=[f"{scene.__name__}-{point}" for scene, point in CASES]
 )
@@ -33,17 +26,11 @@ def test_a_killed_process_leaves_the_old_state_or_the_new_one(
     world: World, kind: type[Scene], point: str
 ) -> None:
     scene = kind(world)
-    # Started beside the one that will die: it opens the store with its first message.
-    with Client(world.env(), initialize=False) as heir:
-        with Client({**world.env(), "TURNTREE_FAULT": point}) as victim:
-            scene.lead_up(victim)
-            remains = Remains(world)
-            die(victim, scene)
-
-        heir.call("initialize", {"processId": None, "rootUri": None, "capabilities": {}})
-        heir.notify("initialized", {})
-        settle(heir, scene.waits())
+    with standby(world) as heir:
+        remains = die(scene, point)
+        initialize(heir)
         held = scene.holds_after(point)
+        settle(heir, scene.waits(held))
         check_state(scene, heir, remains, held)
 
         scene.check_reply(scene.ask(heir), held=held)
