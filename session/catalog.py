@@ -76,6 +76,7 @@ class Catalog:
     def __init__(self, store: Store, agents: dict[str, Agent]) -> None:
         self._store = store
         self._agents = agents
+        self._loaded: set[str] = set()
 
     @property
     def agents(self) -> list[Agent]:
@@ -213,7 +214,11 @@ class Catalog:
         )
 
     async def _scan(self, agent: Agent, work: Work) -> Listing:
-        cached = await self._store.run(native_files.load, agent.name)
+        # The agent keeps what it learnt; the database is for the next process.
+        cached = {}
+        if agent.name not in self._loaded:
+            cached = await self._store.run(native_files.load, agent.name)
+            self._loaded.add(agent.name)
         listing = await work.in_thread(agent.listing, cached, work)
         # The cache is only a cache: a full disk must not hide the sessions.
         with contextlib.suppress(StorageError):

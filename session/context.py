@@ -26,7 +26,9 @@ class Context:
     async def open(self, session_id: str, work: Work) -> tuple[Located, History]:
         """A session indexed as it is now.  Raises SessionNotFound, StorageError."""
         located = await self.catalog.find(session_id)
-        return located, await work.in_thread(located.open, work)
+        history = await work.in_thread(located.open, work)
+        await self.catalog.remember(located, history)
+        return located, history
 
     async def open_for(
         self, session_id: str, operation: str, expect_revision: str | None, work: Work
@@ -45,9 +47,8 @@ class Context:
         return located, history
 
     async def describe_now(self, session_id: str) -> Session:
-        """A session after it was changed; what indexing it taught is kept for listings."""
+        """A session after it was changed."""
         located, history = await self.open(session_id, Work())
-        await self.catalog.remember(located, history)
         return await self.catalog.describe(located, history)
 
     def announce(self, change: Change, path: Path | None = None) -> None:

@@ -64,15 +64,23 @@ class Append(Effect):
         return self.size + len(self.text.encode())
 
     def apply(self, verb: str) -> None:
-        with osfile.opened(Path(self.path), os.O_RDWR) as fd:
+        data = self.text.encode()
+        # O_APPEND: what the agent may write in this moment can't be overwritten.
+        with osfile.opened(Path(self.path), os.O_RDWR | os.O_APPEND) as fd:
             _require(fd, self.path, self.inode, self.size)
             try:
-                os.lseek(fd, self.size, os.SEEK_SET)
-                osfile.write_all(fd, self.text.encode())
+                osfile.write_all(fd, data)
                 osfile.fsync_file(fd)
             except OSError:
-                os.ftruncate(fd, self.size)
+                found = osfile.pread(fd, len(data) + 1, self.size)
+                if data.startswith(found):
+                    os.ftruncate(fd, self.size)
                 raise
+            end = os.fstat(fd).st_size
+            if osfile.pread(fd, len(data), self.size) != data:
+                if osfile.pread(fd, len(data), end - len(data)) == data:
+                    os.ftruncate(fd, end - len(data))
+                raise _changed(self.path, self.size, end)
         fault(f"{verb}.applied")
 
     def state(self) -> str:
@@ -101,24 +109,27 @@ class Append(Effect):
 
 @define(frozen=True)
 class Truncate(Effect):
-    """Take an `Append` back: from `end` bytes to `size`."""
+    """Take an `Append` of `text` back, to `size` bytes."""
 
     name: ClassVar[str] = "truncate"
     path: str
     inode: int
     size: int
-    end: int
+    text: str
 
     def apply(self, verb: str) -> None:
         with osfile.opened(Path(self.path), os.O_RDWR) as fd:
-            _require(fd, self.path, self.inode, self.end)
+            _require(fd, self.path, self.inode, self.size + len(self.text.encode()))
             os.ftruncate(fd, self.size)
             osfile.fsync_file(fd)
         fault(f"{verb}.applied")
 
     def state(self) -> str:
-        stat = os.stat(self.path)
-        return AFTER if (stat.st_ino, stat.st_size) == (self.inode, self.size) else BEFORE
+        data = self.text.encode()
+        with osfile.opened(Path(self.path), os.O_RDONLY) as fd:
+            # The agent may have gone on since.
+            gone = osfile.pread(fd, len(data), self.size) != data
+            return AFTER if gone and os.fstat(fd).st_ino == self.inode else BEFORE
 
 
 @define(frozen=True)
@@ -166,6 +177,8 @@ class Swap(Effect):
     def clean(self) -> None:
         # What was kept is still in place, so the archive is only another name for it.
         osfile.remove_tree(Path(self.archive))
+        with contextlib.suppress(OSError):
+            Path(self.archive).parent.rmdir()
         osfile.remove_tree(Path(self.staged).parent)
 
     def is_last(self) -> bool:
@@ -178,7 +191,7 @@ class Swap(Effect):
 
 @define(frozen=True)
 class Move(Effect):
-    """Move files and directories, the first one first; each pair is (from, to).
+    """Move files and directories; each pair is (from, to).
 
     The first is the session's own file: leaving, it goes first; coming back, it comes last.
     """
@@ -188,16 +201,22 @@ class Move(Effect):
     returning: bool
 
     def apply(self, verb: str) -> None:
-        for source, target in reversed(self.pairs) if self.returning else self.pairs:
+        pairs = [(Path(source), Path(target)) for source, target in self.pairs]
+        for source, target in pairs:
+            # Both are there when a process died while it moved across file systems.
+            if source.exists() and target.exists() and not _same_content(source, target):
+                raise SessionExists(
+                    f"{target} exists already; nothing was moved.", session_id=pairs[0][1].stem
+                )
+        for source, target in reversed(pairs) if self.returning else pairs:
             if not os.path.lexists(source):
                 continue
-            if self.returning and [source, target] == self.pairs[0]:
-                self._publish(Path(source), Path(target))
-            elif os.path.lexists(target):
-                # Copied to another file system by a process that died before this.
-                osfile.remove_tree(Path(source))
+            if target.exists():
+                osfile.remove_tree(source)
+            elif self.returning and (source, target) == pairs[0]:
+                self._publish(source, target)
             else:
-                osfile.move_tree(Path(source), Path(target))
+                osfile.move_tree(source, target)
             fault(f"{verb}.archived")
         fault(f"{verb}.applied")
 
@@ -211,17 +230,22 @@ class Move(Effect):
             osfile.publish(staged, target)
         except FileExistsError:
             osfile.remove_tree(staged)
-            if not filecmp.cmp(source, target, shallow=False):
-                raise SessionExists(
-                    f"{target} exists already; nothing was overwritten.", session_id=target.stem
-                ) from None
+            raise SessionExists(
+                f"{target} exists already; nothing was overwritten.", session_id=target.stem
+            ) from None
         osfile.fsync_directory(target.parent)
         os.unlink(source)
 
     def state(self) -> str:
-        source, target = self.pairs[0]
-        gone = not os.path.lexists(source)
-        return AFTER if gone and os.path.lexists(target) else BEFORE
+        """`before` while nothing has moved; a move that began is finished, by `apply`."""
+        moved = [not os.path.lexists(source) for source, _ in self.pairs]
+        return AFTER if any(moved) else BEFORE
+
+    def take_back(self) -> None:
+        """After a failure: move what has moved to where it was."""
+        for source, target in self.pairs:
+            if not os.path.lexists(source) and os.path.lexists(target):
+                osfile.move_tree(Path(target), Path(source))
 
 
 def keep(path: Path, archive: Path) -> None:
@@ -247,11 +271,30 @@ def keep(path: Path, archive: Path) -> None:
 def _require(fd: int, path: str, inode: int, size: int) -> None:
     stat = os.fstat(fd)
     if (stat.st_ino, stat.st_size) != (inode, size):
-        raise StaleRevision(
-            f"{path} changed in this moment; nothing was written. Look at it again and retry.",
-            expected=f"{size} bytes",
-            actual=f"{stat.st_size} bytes",
-        )
+        raise _changed(path, size, stat.st_size)
+
+
+def _changed(path: str, expected: int, actual: int) -> StaleRevision:
+    return StaleRevision(
+        f"{path} changed in this moment; nothing was written. Look at it again and retry.",
+        expected=f"{expected} bytes",
+        actual=f"{actual} bytes",
+    )
+
+
+def _same_content(one: Path, other: Path) -> bool:
+    """Whether two files, or two directories with all that is in them, are equal."""
+    if one.is_dir() != other.is_dir():
+        return False
+    if not one.is_dir():
+        return filecmp.cmp(one, other, shallow=False)
+    names = sorted(path.relative_to(one) for path in one.rglob("*"))
+    if names != sorted(path.relative_to(other) for path in other.rglob("*")):
+        return False
+    return all(
+        (one / name).is_dir() or filecmp.cmp(one / name, other / name, shallow=False)
+        for name in names
+    )
 
 
 _CLASSES: dict[str, Callable[..., Effect]] = {c.name: c for c in (Append, Truncate, Swap, Move)}

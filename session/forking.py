@@ -204,8 +204,8 @@ async def _plan(
                 *plan.warnings,
                 Warn(
                     "becomes_latest",
-                    f"The agent's own “continue the last session” in {directory} will pick "
-                    "this fork from now on.",
+                    f"As the newest session in {directory}, the fork is what the agent's own "
+                    "“continue the last session” picks there.",
                 ),
             ],
         )
@@ -282,12 +282,12 @@ def _result(
 
 async def promote(context: Context, session_id: str, work: Work) -> OneSession:
     """Publish a staged child; repeating it repeats the answer."""
+    context.store.require_writable()
     row = await _staged_row(context, session_id)
     if row.state == "done" and row.intent["staged"]:
         return OneSession(await context.describe_now(session_id))
     if row.state != "staged":
         raise _not_staged(session_id, "ready" if row.state == "done" else row.state)
-    context.store.require_writable()
     stage = Stage.from_json(row.intent["stage"])
     if stage.destination is not None and not stage.file.exists():
         raise StorageError(
@@ -312,12 +312,12 @@ async def promote(context: Context, session_id: str, work: Work) -> OneSession:
 
 async def discard(context: Context, session_id: str, work: Work) -> Discarded:
     """Remove a staged child; repeating it repeats the answer."""
+    context.store.require_writable()
     row = await _staged_row(context, session_id)
     if row.state == "discarded":
         return Discarded(session_id)
     if row.state != "staged":
         raise _not_staged(session_id, "ready" if row.state == "done" else row.state)
-    context.store.require_writable()
     work.commit()
     await context.operations.take_over(row, {**row.intent, "discarding": True})
     try:

@@ -23,7 +23,7 @@ from session.store.database import Store, transaction
 from session.store.lineage import ForkRow
 from session.store.operations import OperationRow
 
-log = logging.getLogger("turntree.operations")
+log = logging.getLogger(__name__)
 
 STAGED_SECONDS = 24 * 3600
 UNDO_SECONDS = 30 * 24 * 3600
@@ -208,11 +208,11 @@ def _age(row: OperationRow) -> float:
 
 
 def _took_place(effect: Effect, kind: str) -> bool:
-    if isinstance(effect, Move):
-        # A move that began is finished: its parts belong together.
-        effect.apply(kind)
-        return True
     try:
-        return effect.state() == effects.AFTER
+        happened = effect.state() == effects.AFTER
+        if happened and isinstance(effect, Move):
+            # A move that began is finished: its parts belong together.
+            effect.apply(kind)
+        return happened
     except FileNotFoundError:
         return False

@@ -206,6 +206,13 @@ def remove_tree(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
+def is_read_only(path: Path) -> bool:
+    """Whether the file system that holds `path` is mounted for reading only."""
+    if sys.platform == "win32":
+        return False
+    return bool(os.statvfs(path).f_flag & os.ST_RDONLY)
+
+
 def free_bytes(path: Path) -> int:
     """Bytes that may still be written on the file system that holds `path`."""
     return shutil.disk_usage(path).free

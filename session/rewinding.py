@@ -94,7 +94,8 @@ async def rewind(context: Context, order: Order, work: Work) -> RewindResult:
     if cut.kept == history.turn_count:
         session = await context.catalog.describe(located, history)
         return _result("already_at_target", order.operation_id, session, history, cut, [])
-    _require_idle(located, order.to)
+    to = Boundary(turn_number=cut.kept) if order.to.by is not None else order.to
+    _require_idle(located, to)
     _require_published(located)
     dropped = await work.in_thread(_dropped, history, cut)
     operation_id = order.operation_id or uuid.uuid4().hex
@@ -208,7 +209,7 @@ def _require_idle(located: Located, to: Boundary | None) -> None:
     if live is None:
         return
     alternative = None
-    if to is not None and to.by is None:
+    if to is not None:
         child = f"{located.agent.name}:{located.agent.new_id()}"
         alternative = {
             "method": "fork_session",
@@ -294,6 +295,9 @@ async def _carry_out(
         work.commit()
         await work.in_thread(effect.apply, change.kind)
     except BaseException as error:
+        if isinstance(effect, Move):
+            with contextlib.suppress(OSError):
+                await work.in_thread(effect.take_back)
         if await work.in_thread(_took_place, effect):
             what = f"The {change.kind}"
             raise Indeterminate.after(what, located.session_id, change.operation_id) from error
@@ -308,11 +312,11 @@ async def _carry_out(
 
 
 def _took_place(effect: Effect | None) -> bool:
-    """Whether a step that failed did its work; a move that began goes on, so it counts."""
+    """Whether a step that failed did its work all the same."""
     if effect is None:
         return False
     with contextlib.suppress(OSError):
-        return isinstance(effect, Move) or effect.state() == AFTER
+        return effect.state() == AFTER
     return False
 
 

@@ -307,7 +307,6 @@ class Service:
     async def _index(self, session_ids: list[str]) -> None:
         for session_id in session_ids:
             with contextlib.suppress(TurntreeError):
-                located, history = await self.context.open(session_id, Work())
-                await self.context.catalog.remember(located, history)
+                located, _ = await self.context.open(session_id, Work())
                 self.context.announce(Change([session_id], "changed"), located.path)
             self._indexing.discard(session_id)

@@ -153,7 +153,8 @@ class Agent(Protocol):
     def listing(self, cached: dict[str, CachedFile], work: Work) -> Listing: ...
 
     def cache_entry(self, history: Any) -> CachedFile | None:
-        """What indexing a file taught, for the listing's cache; None for a staged one."""
+        """What indexing a file taught, for the listing's cache; None when that is known already,
+        or for a staged file."""
         ...
 
     def locate(self, native_id: str) -> Path | None: ...

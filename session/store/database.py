@@ -24,7 +24,7 @@ from session import osfile
 from session.errors import StorageError
 from session.store.schema import MIGRATIONS
 
-log = logging.getLogger("turntree.store")
+log = logging.getLogger(__name__)
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -37,7 +37,8 @@ class Store:
     """An open store; `refusal` is why nothing can be written to it, None when it can.
 
     A home that cannot be written (a read-only disk) still lets sessions be listed and read:
-    the database is then one in memory, and every mutation raises `refusal`.
+    the database is then opened for reading, or is one in memory where even that is refused,
+    and every mutation raises `refusal`.
     """
 
     def __init__(
@@ -54,11 +55,10 @@ class Store:
         path = home / "turntree.db"
         try:
             osfile.make_private(home)
-            if not os.access(home, os.W_OK):
-                raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(home))
+            _require_access(home, path)
         except OSError as error:
-            refusal = StorageError.from_os(error, "Opening Turntree's state directory", str(home))
-            return cls(path, await _connect(":memory:"), refusal)
+            refusal = StorageError.from_os(error, "Opening Turntree's state directory")
+            return cls(path, await _connect_to_read(path), refusal)
         try:
             return cls(path, await _connect(str(path)), None)
         except sqlite3.DatabaseError as error:
@@ -127,22 +127,47 @@ def transaction(connection: sqlite3.Connection, *, durable: bool = True) -> Iter
         raise
 
 
-async def _connect(path: str) -> aiosqlite.Connection:
-    connection = aiosqlite.connect(path, isolation_level=None, timeout=_BUSY_SECONDS)
+def _require_access(home: Path, path: Path) -> None:
+    """Raises OSError when the directory or a file of the database may not be written."""
+    for place in (home, path, Path(f"{path}-wal"), Path(f"{path}-shm")):
+        if place.exists() and not os.access(place, os.R_OK | os.W_OK):
+            number = errno.EROFS if osfile.is_read_only(home) else errno.EACCES
+            raise OSError(number, os.strerror(number), str(place))
+
+
+async def _connect_to_read(path: Path) -> aiosqlite.Connection:
+    """The existing database for reading, else an empty one in memory."""
+    if path.exists():
+        # Without its log a database is whole by itself; with it, a reader needs the log.
+        way = "mode=ro" if Path(f"{path}-wal").exists() else "mode=ro&immutable=1"
+        with contextlib.suppress(sqlite3.DatabaseError, StorageError):
+            return await _connect(f"{path.as_uri()}?{way}", read_only=True)
+    return await _connect(":memory:")
+
+
+async def _connect(path: str, *, read_only: bool = False) -> aiosqlite.Connection:
+    connection = aiosqlite.connect(path, isolation_level=None, timeout=_BUSY_SECONDS, uri=read_only)
     # A thread that only waits for work must not keep a process alive that is on its way out.
     connection._thread.daemon = True
     await connection
     try:
-        await connection._execute(_prepare, connection._conn, Path(path))  # type: ignore[no-untyped-call]
+        await connection._execute(  # type: ignore[no-untyped-call]
+            _prepare, connection._conn, Path(path), read_only
+        )
     except BaseException:
         await connection.close()
         raise
     return connection
 
 
-def _prepare(connection: sqlite3.Connection, path: Path) -> None:
+def _prepare(connection: sqlite3.Connection, path: Path, read_only: bool) -> None:
     connection.row_factory = sqlite3.Row
     connection.execute(f"PRAGMA busy_timeout={int(_BUSY_SECONDS * 1000)}")
+    if read_only:
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        if version != len(MIGRATIONS):
+            raise sqlite3.DatabaseError(f"schema {version} cannot be read as {len(MIGRATIONS)}")
+        return
     if str(path) != ":memory:":
         connection.execute("PRAGMA journal_mode=WAL")
         with contextlib.suppress(OSError):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 import threading
 import uuid
@@ -59,6 +61,7 @@ class ClaudeCode:
         self.store = store or ClaudeStore()
         self._lock = threading.Lock()
         self._open: OrderedDict[Path, tuple[threading.Lock, Transcript]] = OrderedDict()
+        self._summaries: dict[str, tuple[Identity, Summary]] = {}
 
     def info(self) -> AgentInfo:
         return AgentInfo(
@@ -103,54 +106,68 @@ class ClaudeCode:
 
     def listing(self, cached: dict[str, CachedFile], work: Work) -> Listing:
         skipped: list[Skipped] = []
-        found: dict[str, Summary] = {}
+        found: dict[str, tuple[int, Summary]] = {}
         changed: list[CachedFile] = []
         seen: set[str] = set()
         for file in self.store.files(skipped):
-            path = str(file.path)
-            known = cached.get(path)
-            if known is not None and known.identity == file.identity:
-                summary = Summary(**orjson.loads(known.summary))
-            else:
-                work.checkpoint()
-                fresh = self._look_at(file, known, skipped)
-                if fresh is None:
+            work.checkpoint()
+            summary = self._known_summary(file, cached.get(file.path), skipped)
+            if summary is None:
+                summary = self._look_at(file, skipped)
+                if summary is None:
                     continue
-                summary = fresh
-                if not summary.unreadable:
-                    changed.append(CachedFile(path, file.identity, _encoded(summary)))
-            seen.add(path)
+                self._summaries[file.path] = (file.identity, summary)
+                changed.append(CachedFile(file.path, file.identity, _encoded(summary)))
+            seen.add(file.path)
+            size = file.identity.size
             twin = found.get(summary.native_id)
-            if twin is None:
-                found[summary.native_id] = summary
-                continue
-            older, newer = sorted((twin, summary), key=lambda s: os.stat(s.path).st_size)
-            found[summary.native_id] = newer
-            skipped.append(Skipped(older.path, f"another file with its id is larger: {newer.path}"))
-        gone = [path for path in cached if path not in seen and not os.path.lexists(path)]
-        return Listing(list(found.values()), skipped, changed, gone)
+            if twin is not None:
+                loser = min((twin, (size, summary)), key=lambda entry: entry[0])[1]
+                winner = summary if loser is twin[1] else twin[1]
+                reason = f"another file with its id is larger: {winner.path}"
+                skipped.append(Skipped(loser.path, reason))
+            if twin is None or twin[0] < size:
+                found[summary.native_id] = (size, summary)
+        missing = {*cached, *self._summaries} - seen
+        gone = [path for path in missing if not os.path.lexists(path)]
+        for path in gone:
+            self._summaries.pop(path, None)
+        return Listing([summary for _, summary in found.values()], skipped, changed, gone)
 
-    def _look_at(
-        self, file: NativeFile, known: CachedFile | None, skipped: list[Skipped]
+    def _known_summary(
+        self, file: NativeFile, cached: CachedFile | None, skipped: list[Skipped]
     ) -> Summary | None:
+        """What is known of a file that did not change; None when it must be looked at."""
+        known = self._summaries.get(file.path)
+        if known is None and cached is not None:
+            with contextlib.suppress(ValueError, TypeError):
+                known = (cached.identity, Summary(**orjson.loads(cached.summary)))
+                self._summaries[file.path] = known
+        if known is None:
+            return None
+        if not os.access(file.path, os.R_OK):
+            skipped.append(Skipped(file.path, os.strerror(errno.EACCES)))
+            return evolve(known[1], unreadable=True)
+        return known[1] if known[0] == file.identity else None
+
+    def _look_at(self, file: NativeFile, skipped: list[Skipped]) -> Summary | None:
         """A file's summary, whole when that is cheap; None (and a reason) when it has nothing."""
+        path = Path(file.path)
         try:
-            if file.identity.size <= _SMALL or file.path in self._open:
-                history = self.open(file.path, native_id=file.native_id, work=Work())
-                transcript = history.transcript
+            if path in self._open:
+                history = self.open(path, native_id=file.native_id, work=Work())
             else:
-                transcript = Transcript(file.path)
-                transcript.glance()
+                transcript = Transcript(path)
+                if file.identity.size <= _SMALL:
+                    transcript.refresh()
+                else:
+                    transcript.glance()
                 history = History(transcript, file.native_id, {})
         except OSError as error:
-            reason = error.strerror or str(error)
-            skipped.append(Skipped(str(file.path), reason))
-            if known is None:
-                return None
-            fields = orjson.loads(known.summary)
-            return Summary(**{**fields, "unreadable": True})
-        if transcript.is_empty and not transcript.forked_from:
-            skipped.append(Skipped(str(file.path), "no readable message"))
+            skipped.append(Skipped(file.path, error.strerror or str(error)))
+            return None
+        if history.transcript.is_empty and not history.transcript.forked_from:
+            skipped.append(Skipped(file.path, "no readable message"))
             return None
         return history.summary
 
@@ -158,8 +175,11 @@ class ClaudeCode:
         identity = history.transcript.identity
         if identity is None or not identity.size or history.transcript.path.name == "session":
             return None
-        path = str(history.transcript.path)
-        return CachedFile(path, identity, _encoded(history.summary))
+        path, summary = str(history.transcript.path), history.summary
+        if self._summaries.get(path) == (identity, summary):
+            return None
+        self._summaries[path] = (identity, summary)
+        return CachedFile(path, identity, _encoded(summary))
 
     # One session
 
@@ -167,11 +187,10 @@ class ClaudeCode:
         with self._lock:
             lock, transcript = self._open.setdefault(path, (threading.Lock(), Transcript(path)))
             self._open.move_to_end(path)
-            total = 0
-            for old in reversed(list(self._open)):
-                total += len(self._open[old][1].kinds)
-                if total > _CACHED_LINES and old != path:
-                    del self._open[old]
+            total = sum(len(entry.kinds) for _, entry in self._open.values())
+            while total > _CACHED_LINES and len(self._open) > 1:
+                _, (_, oldest) = self._open.popitem(last=False)
+                total -= len(oldest.kinds)
         with lock:
             transcript.refresh(work)
             view = transcript.view()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_left
 
 from attrs import define
 
@@ -217,6 +218,10 @@ class Selection:
     runs: list[tuple[int, int]]
     size: int
     gap: int | None
+
+    def has(self, line: int) -> bool:
+        at = bisect_left(self.lines, line)
+        return at < len(self.lines) and self.lines[at] == line
 
 
 def select(transcript: Transcript, cut: Cut, *, own_records: bool, moves: bool) -> Selection:

@@ -24,13 +24,14 @@ def derive(
     source: Transcript,
     path: Path,
     lines: array[int],
+    runs: list[tuple[int, int]],
     offsets: array[int],
     *,
     bridged: bool,
     origin: Origin,
 ) -> Transcript | None:
-    """The index of the file at `path`, which holds `lines` of `source` and records added after
-    them, with line `i` at `offsets[i]`.  None when it cannot be known without scanning: a kept
+    """The index of the file at `path`, which holds `lines` (as `runs`) of `source` and records
+    added after them, with line `i` at `offsets[i]`.  None when it cannot be known without scanning: a kept
     record whose parent was left out.  Raises OSError.
     """
     child = Transcript(path)
@@ -40,9 +41,12 @@ def derive(
         place[old] = new
     parents = source.parents
     child.offsets = offsets[:count]
-    child.ids = array("q", [source.ids[old] for old in lines])
-    child.kinds = bytearray([source.kinds[old] for old in lines])
-    child.parents = array("i", [place[parents[old]] if parents[old] >= 0 else -1 for old in lines])
+    # Generators and slices, not lists: a list of a million numbers takes more than the index.
+    for begin, end in runs:
+        child.ids.extend(source.ids[begin:end])
+        child.kinds.extend(source.kinds[begin:end])
+    of = (parents[old] for old in lines)
+    child.parents = array("i", (place[parent] if parent >= 0 else -1 for parent in of))
     for new, old in enumerate(lines):
         if child.parents[new] < 0 <= parents[old] and not child.kinds[new] & SIDECHAIN:
             return None

@@ -119,7 +119,6 @@ def _lines(transcript: Transcript, plan: NativePlan, editor: Editor, work: Work)
     yield from splice.spliced(
         transcript, plan.selection.runs, editor, work, _bridges(transcript, plan)
     )
-    leaf = transcript.uuid_at(plan.cut.leaf)
     origin = {
         "sessionId": plan.source_id,
         "messageUuid": last_kept_turn(transcript, plan.cut),
@@ -133,7 +132,24 @@ def _lines(transcript: Transcript, plan: NativePlan, editor: Editor, work: Work)
             "forkedFrom": origin,
         }
     )
-    yield _record({"type": "last-prompt", "leafUuid": leaf, "sessionId": plan.child_id})
+    yield leaf_pointer(transcript, plan.cut, plan.selection, plan.child_id)
+
+
+def leaf_pointer(transcript: Transcript, cut: Cut, selection: Selection, native_id: str) -> bytes:
+    """The record that makes the agent resume a copy at the cut's leaf.
+
+    A plain pointer does, unless the newest record hangs below the leaf: a call of the same
+    message that the conversation went around.
+    """
+    fields: dict[str, object] = {
+        "type": "last-prompt",
+        "leafUuid": transcript.uuid_at(cut.leaf),
+        "sessionId": native_id,
+    }
+    newest = transcript.newest_of(selection.lines)
+    if transcript.spoken(newest) != cut.leaf and transcript.descends(newest, cut.leaf):
+        fields["explicit"] = True
+    return _record(fields)
 
 
 def _record(fields: dict[str, object]) -> bytes:
@@ -170,8 +186,8 @@ def _copy_companions(
         here = source / "tool-results" / name
         original = here if here.is_file() else Path(path)
         _copy(original, own.staged / "tool-results" / name, warnings)
-    kept = set(plan.selection.lines)
     if (source / "subagents").is_dir():
+        kept = {line for line in transcript.agent_calls.values() if plan.selection.has(line)}
         for meta in sorted((source / "subagents").glob("agent-*.meta.json")):
             call = _call_of(meta)
             if call is None or transcript.agent_calls.get(call) not in kept:
@@ -236,7 +252,15 @@ def _validated(
     child = None
     if len(offsets) == len(lines) + 2:
         bridged = plan.selection.gap is not None
-        child = derive(transcript, plan.stage.file, lines, offsets, bridged=bridged, origin=origin)
+        child = derive(
+            transcript,
+            plan.stage.file,
+            lines,
+            plan.selection.runs,
+            offsets,
+            bridged=bridged,
+            origin=origin,
+        )
     if child is None or not same_prompts(child, transcript, lines):
         child = Transcript(plan.stage.file)
         child.refresh(work)

@@ -15,7 +15,8 @@ import orjson
 
 from session import osfile
 from session.agents.claude_code import splice
-from session.agents.claude_code.cut import Cut, select
+from session.agents.claude_code.cut import Cut, Selection, select
+from session.agents.claude_code.fork import leaf_pointer
 from session.agents.claude_code.transcript import Transcript
 from session.effects import Append, Effect, Swap, Truncate
 from session.errors import SessionDamaged
@@ -46,7 +47,7 @@ def staged_rewind(
     lines = splice.spliced(transcript, selection.runs, None, work)
     return _staged_swap(
         transcript,
-        _then_pointer(transcript, cut, lines),
+        _then_pointer(transcript, cut, selection, lines),
         stage=stage,
         archive=archive,
         verb=verb,
@@ -60,7 +61,7 @@ def quick_undo(transcript: Transcript, done: Effect, leaf_before: str | None) ->
     if not isinstance(done, Append):
         return None
     if done.is_last():
-        return Truncate(done.path, done.inode, done.size, done.end)
+        return Truncate(done.path, done.inode, done.size, done.text)
     return _pointer(transcript, leaf_before)
 
 
@@ -121,12 +122,12 @@ def _pointer(transcript: Transcript, leaf: str | None) -> Append:
     return Append(str(transcript.path), indexed.inode, indexed.size, text)
 
 
-def _then_pointer(transcript: Transcript, cut: Cut, lines: Iterator[bytes]) -> Iterator[bytes]:
+def _then_pointer(
+    transcript: Transcript, cut: Cut, selection: Selection, lines: Iterator[bytes]
+) -> Iterator[bytes]:
     yield from lines
     if cut.leaf >= 0:
-        leaf = transcript.uuid_at(cut.leaf)
-        record = {"type": "last-prompt", "leafUuid": leaf, "sessionId": transcript.path.stem}
-        yield orjson.dumps(record) + b"\n"
+        yield leaf_pointer(transcript, cut, selection, transcript.path.stem)
 
 
 def _both(transcript: Transcript, added: Iterator[bytes]) -> Iterator[bytes]:

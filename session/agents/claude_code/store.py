@@ -21,13 +21,11 @@ _LONGEST_SLUG = 200
 
 @define(frozen=True)
 class NativeFile:
-    """One transcript file as the store's folders show it.  `kind` is main or subagent."""
+    """One transcript file as the store's folders show it."""
 
-    path: Path
+    path: str
     native_id: str
-    kind: str
     identity: Identity
-    parent_id: str | None = None
 
 
 class ClaudeStore:
@@ -62,14 +60,11 @@ class ClaudeStore:
                 if entry.name.endswith(".jsonl"):
                     yield from self._file(entry, skipped)
                 elif is_session_id(entry.name) and _is_plain_directory(entry):
-                    yield from self._subagents(Path(entry.path), entry.name, skipped)
+                    yield from self._subagents(Path(entry.path), skipped)
 
-    def _file(
-        self, entry: os.DirEntry[str], skipped: list[Skipped], parent: str | None = None
-    ) -> Iterator[NativeFile]:
+    def _file(self, entry: os.DirEntry[str], skipped: list[Skipped]) -> Iterator[NativeFile]:
         native_id = entry.name[: -len(".jsonl")]
-        kind = "subagent" if native_id.startswith("agent-") else "main"
-        if kind == "main" and not is_session_id(native_id):
+        if not native_id.startswith("agent-") and not is_session_id(native_id):
             skipped.append(Skipped(entry.path, "its name is not a session id (a UUID)"))
             return
         try:
@@ -83,14 +78,12 @@ class ClaudeStore:
             skipped.append(Skipped(entry.path, "empty file"))
         else:
             identity = Identity(stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns)
-            yield NativeFile(Path(entry.path), native_id, kind, identity, parent)
+            yield NativeFile(entry.path, native_id, identity)
 
-    def _subagents(self, folder: Path, parent: str, skipped: list[Skipped]) -> Iterator[NativeFile]:
-        subagents = folder / "subagents"
-        if subagents.is_dir():
-            for entry in _entries(subagents, skipped):
-                if entry.name.startswith("agent-") and entry.name.endswith(".jsonl"):
-                    yield from self._file(entry, skipped, parent)
+    def _subagents(self, folder: Path, skipped: list[Skipped]) -> Iterator[NativeFile]:
+        for entry in _entries(folder / "subagents", skipped):
+            if entry.name.startswith("agent-") and entry.name.endswith(".jsonl"):
+                yield from self._file(entry, skipped)
 
     def locate(self, native_id: str) -> Path | None:
         """The file of a session; where two have one id the larger wins, then the newer."""

@@ -117,6 +117,8 @@ class LineTable:
                 self.add_record(position, record)
             elif line.strip(b"\x00 \t\r"):
                 self._add_torn(position, line)
+            else:
+                self._append(position, TORN | LOCAL)  # blank, or filled with NULs by a power loss
             position += len(line) + 1
         return position
 

@@ -78,6 +78,7 @@ class Transcript(LineTable):
         self.leaf = -1
         self.leaf_id: str | None = None
         self._side_results = (array("I"), array("I"))
+        self._goes_around = False  # a compaction that parent links go around is not in the chain
         self._tree: TurnTree | None = None
         self.earlier: Transcript | None = None
 
@@ -219,11 +220,19 @@ class Transcript(LineTable):
         if self.settled_late:
             indexed, self.settled_late = 0, False
         self.leaf = self._live_leaf()
-        if not (indexed and (self._extend_chain(indexed) or self._retreat_chain(indexed))):
+        if not (
+            indexed
+            and not self._goes_around
+            and (self._extend_chain(indexed) or self._retreat_chain(indexed))
+        ):
             self.chain = self._with_compactions(self.path_to(self.leaf, trailing=True))
             self.turn_starts = array("I")
             self.compacted_at = -1
             self._survey(0)
+            on_chain = set(self.chain) if self.compactions else set()
+            self._goes_around = any(
+                c.preserved and c.line not in on_chain for c in self.compactions
+            )
             self._side_results = (array("I"), array("I"))
             self._collect_side_results(0)
         self.leaf_id = self.uuid_at(self.leaf) if self.leaf >= 0 else None
@@ -297,7 +306,7 @@ class Transcript(LineTable):
             pointer = pointer if pointer is not None and pointer > compaction.line else None
         if pointer is None:
             return self.spoken(self.newest)
-        if not self.explicit and self._descends(self.newest, pointer):
+        if not self.explicit and self.descends(self.newest, pointer):
             return self.spoken(self.newest)
         return self.spoken(pointer)
 
@@ -319,13 +328,27 @@ class Transcript(LineTable):
         known = pointer is not None and (pointer > compaction.line or self.ids[pointer] in named)
         if self.explicit and known and pointer is not None:
             return self.spoken(pointer)
-        spoken_below = {self.spoken(parents[line]) for line in left}
-        tips = [line for line in left if line not in spoken_below]
+        continued = {self.spoken(parents[line]) for line in left}
+        # The preserved records hang below the summary, and what follows it below their last.
+        for summary in self._summary_below(compaction.line) if named else ():
+            continued.add(summary)
+            if summary in parents[summary:]:
+                last = self._find((compaction.preserved or [0])[-1])
+                continued.add(-1 if last is None else last)
+        tips = [line for line in left if line not in continued]
         if len(tips) == 1:
             return tips[0]
         return pointer if pointer in tips else self.spoken(self.newest)
 
-    def _descends(self, line: int, ancestor: int) -> bool:
+    def newest_of(self, lines: array[int]) -> int:
+        """The last of `lines` that is on the main line of the conversation, -1 for none."""
+        for line in reversed(lines):
+            kind = self.kinds[line]
+            if kind & KIND in TREE and not kind & (SIDECHAIN | DUPLICATE):
+                return line
+        return -1
+
+    def descends(self, line: int, ancestor: int) -> bool:
         for _ in range(len(self.parents)):
             if line == ancestor:
                 return True
@@ -362,11 +385,11 @@ class Transcript(LineTable):
         After a compaction in the middle of a turn the TUI lets the next record hang off the
         record before the boundary, though what it sends begins with the boundary.
         """
-        members = set(chain) if self.compactions else set()
+        members = self._marks(chain) if self.compactions else bytearray()
         for compaction in self.compactions:
             at = next((i for i, line in enumerate(chain) if line > compaction.line), len(chain))
             named = set(compaction.preserved or ())
-            if compaction.line in members or not named or at == len(chain):
+            if members[compaction.line] or not named or at == len(chain):
                 continue
             if not any(self.ids[line] in named for line in chain[:at]):
                 continue
@@ -392,11 +415,16 @@ class Transcript(LineTable):
                 below.append(at)
         return below
 
+    def _marks(self, lines: array[int]) -> bytearray:
+        """One byte a line of the table, 1 for those in `lines`: a set of lines that stays small."""
+        marks = bytearray(len(self.kinds))
+        for line in lines:
+            marks[line] = 1
+        return marks
+
     def _collect_side_results(self, indexed: int) -> None:
         """Results of parallel calls: off the chain, but their call is on it."""
-        on_chain = bytearray(len(self.kinds))
-        for line in self.chain:
-            on_chain[line] = 1
+        on_chain = self._marks(self.chain)
         calls, results = self._side_results
         for line in range(indexed, len(self.kinds)):
             if self.kinds[line] == RESULT and not on_chain[line]:
@@ -440,10 +468,10 @@ class Transcript(LineTable):
 
     def preserved_by(self, chain: array[int]) -> list[int]:
         """Lines that the compactions on `chain` name as preserved."""
-        members = set(chain) if self.compactions else set()
+        members = self._marks(chain) if self.compactions else bytearray()
         named: set[int] = set()
         for compaction in self.compactions:
-            if compaction.line in members:
+            if members[compaction.line]:
                 named.update(compaction.preserved or ())
         return [line for line, id_ in enumerate(self.ids) if id_ in named] if named else []
 
