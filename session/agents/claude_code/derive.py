@@ -31,8 +31,10 @@ def derive(
     origin: Origin,
 ) -> Transcript | None:
     """The index of the file at `path`, which holds `lines` (as `runs`) of `source` and records
-    added after them, with line `i` at `offsets[i]`.  None when it cannot be known without scanning: a kept
-    record whose parent was left out.  Raises OSError.
+    added after them, with line `i` at `offsets[i]`.
+
+    None when it cannot be known without scanning: a kept record whose parent was left out.
+    Raises OSError.
     """
     child = Transcript(path)
     count = len(lines)
