@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 from tests.client import Client, wait_until
-from tests.real.asking import asked, before_prompt, fork, session_id
+from tests.real.asking import before_prompt, fork, session_id
 from tests.rig.claude import Claude
 from tests.rig.model import Model, Reply, Tool
 from tests.world import World
@@ -56,8 +56,8 @@ def test_turns_typed_in_the_terminal_are_listed_and_forked_as_the_person_saw_the
     assert model.last().said()[:-1] == before_prompt(model.asked("three"))
     assert any("also this" in said.text for said in model.last().history)
     claude.resume(fork(server, native_id, number["four"])["resume"], "after four")
-    assert model.last().said() == [
-        *model.asked("four").said(),
-        ("assistant", "text", "answer to: four"),
-        asked("after four"),
-    ]
+    in_fork = model.last().said()
+    assert in_fork[: len(model.asked("four").said())] == model.asked("four").said()
+    # Leaving may leave an echo of its own behind: what counts is what the source sends.
+    claude.ask("after four", world.cwd, resume=native_id)
+    assert in_fork == model.last().said()
