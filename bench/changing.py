@@ -81,7 +81,7 @@ def _fork(made: Made) -> dict[str, object]:
 def _our_fork(server: Client, made: Made) -> Timed:
     def fork() -> float:
         seconds, result = server.timed("fork_session", _fork(made))
-        assert result["turns"]["kept"] == _KEPT
+        assert result["turns"] == {"kept": _KEPT, "source_total": _TURNS}
         _remove(made, result["session"]["session_id"].partition(":")[2])
         return seconds
 

@@ -11,7 +11,8 @@ from bench.world import World
 
 _SHORT = 100
 _PAGE = 50
-_ASKED = 10
+_ASKED = 5
+_OFTEN = 3
 
 
 def rows(world: World) -> Iterator[Row]:
@@ -27,7 +28,7 @@ def rows(world: World) -> Iterator[Row]:
         ):
             yield compared(
                 f"page of {_PAGE} turns, {where} of {turns:,}",
-                world.rounds,
+                world.rounds * _OFTEN,
                 _asking(large, asked),
                 _asking(small, reference),
                 f"the first page of {_SHORT} turns",

@@ -11,8 +11,10 @@ from bench.generate import Writer
 from bench.measure import Row, Timed, compared, many
 from bench.world import ECHO, World
 
-_BATCH = 200
-_FEW = 20
+# Many short turns, so that both sides see the same moods of the machine.
+_BATCH = 40
+_FEW = 5
+_OFTEN = 6
 _ECHO = "asyncio + orjson echo"
 
 
@@ -27,7 +29,7 @@ def rows(world: World) -> Iterator[Row]:
                 server.call("fork_session", fork)
             yield compared(
                 "request without I/O (`allocate_session_id`)",
-                world.rounds,
+                world.rounds * _OFTEN,
                 _asking(server, "allocate_session_id", {"agent": "claude-code"}),
                 _asking(echo, "allocate_session_id", {"agent": "claude-code"}),
                 _ECHO,
@@ -35,7 +37,7 @@ def rows(world: World) -> Iterator[Row]:
             )
             yield compared(
                 "request with one database read (`list_operations`)",
-                world.rounds,
+                world.rounds * _OFTEN,
                 _asking(server, "list_operations", {}),
                 _asking(echo, "list_operations", {}),
                 _ECHO,
@@ -47,7 +49,7 @@ def rows(world: World) -> Iterator[Row]:
             size = server.reply_bytes
             yield compared(
                 f"result of {size / 1e6:.1f} MB (`read_turn`)",
-                world.rounds,
+                world.rounds * _OFTEN,
                 _asking(server, "read_turn", wanted, _FEW),
                 _asking(echo, "send", {"send": size}, _FEW),
                 "the echo sending as many bytes",
