@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-from attrs import define, evolve
+from attrs import evolve
 
 from session import ids
 from session.agents.base import Agent, History, Listing, Summary
@@ -27,10 +27,11 @@ from session.store import lineage, native_files, operations
 from session.store.database import Store
 from session.store.lineage import ForkRow
 from session.store.operations import OperationRow
+from session.values import value
 from session.work import Work
 
 
-@define(frozen=True)
+@value
 class Located:
     """A session that was asked for by id.
 
@@ -59,7 +60,7 @@ class Located:
             raise StorageError.from_os(error, "Reading the session", str(self.path)) from error
 
 
-@define(frozen=True)
+@value
 class Query:
     """The filters of list_sessions."""
 

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from attrs import define
-
 from session.agents.base import History
 from session.catalog import Catalog, Located
 from session.errors import StaleRevision
 from session.model import Change, Session
 from session.operations import Operations
 from session.store.database import Store
+from session.values import value
 from session.watch import Changes
 from session.work import Work
 
 
-@define(frozen=True)
+@value
 class Context:
     store: Store
     catalog: Catalog

@@ -16,12 +16,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
 
-from attrs import define
-
 from session import osfile
 from session.errors import SessionExists, StaleRevision
 from session.faults import fault
 from session.model import fields_of
+from session.values import value
 
 BEFORE, AFTER = "before", "after"
 
@@ -49,7 +48,7 @@ class Effect:
         return {"effect": self.name, **fields_of(self)}
 
 
-@define(frozen=True)
+@value
 class Append(Effect):
     """`text` after the first `size` bytes of the file with this inode."""
 
@@ -107,7 +106,7 @@ class Append(Effect):
             )
 
 
-@define(frozen=True)
+@value
 class Truncate(Effect):
     """Take an `Append` of `text` back, to `size` bytes."""
 
@@ -132,7 +131,7 @@ class Truncate(Effect):
             return AFTER if gone and os.fstat(fd).st_ino == self.inode else BEFORE
 
 
-@define(frozen=True)
+@value
 class Swap(Effect):
     """Put the staged file in the place of `path`; the old one is kept as `archive`.
 
@@ -189,7 +188,7 @@ class Swap(Effect):
         return False
 
 
-@define(frozen=True)
+@value
 class Move(Effect):
     """Move files and directories; each pair is (from, to).
 
@@ -204,7 +203,7 @@ class Move(Effect):
         pairs = [(Path(source), Path(target)) for source, target in self.pairs]
         for source, target in pairs:
             # Both are there when a process died while it moved across file systems.
-            if source.exists() and target.exists() and not _same_content(source, target):
+            if source.exists() and target.exists() and not _all_of_it_in(source, target):
                 raise SessionExists(
                     f"{target} exists already; nothing was moved.", session_id=pairs[0][1].stem
                 )
@@ -282,18 +281,17 @@ def _changed(path: str, expected: int, actual: int) -> StaleRevision:
     )
 
 
-def _same_content(one: Path, other: Path) -> bool:
-    """Whether two files, or two directories with all that is in them, are equal."""
+def _all_of_it_in(one: Path, other: Path) -> bool:
+    """Whether every file of `one` (a file, or what is left of a directory) is in `other` too."""
     if one.is_dir() != other.is_dir():
         return False
     if not one.is_dir():
         return filecmp.cmp(one, other, shallow=False)
-    names = sorted(path.relative_to(one) for path in one.rglob("*"))
-    if names != sorted(path.relative_to(other) for path in other.rglob("*")):
-        return False
     return all(
-        (one / name).is_dir() or filecmp.cmp(one / name, other / name, shallow=False)
-        for name in names
+        (other / path.relative_to(one)).is_file()
+        and filecmp.cmp(path, other / path.relative_to(one), shallow=False)
+        for path in one.rglob("*")
+        if not path.is_dir()
     )
 
 

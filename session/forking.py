@@ -7,7 +7,7 @@ import os
 import uuid
 from typing import Any
 
-from attrs import define, evolve
+from attrs import evolve
 
 from session.agents.base import Agent, Built, ForkPlan, History
 from session.catalog import Located
@@ -38,10 +38,11 @@ from session.osfile import utc
 from session.staging import Stage
 from session.store.lineage import ForkRow
 from session.store.operations import OperationRow, digest_of
+from session.values import value
 from session.work import Work
 
 
-@define(frozen=True)
+@value
 class Order:
     """A fork that was asked for; `request` is what tells a retry from another request."""
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from attrs import define
+from session.values import fields, value
 
 
-@define(frozen=True)
+@value
 class ForkedFrom:
     session_id: str
     turn_id: str | None
@@ -19,13 +19,13 @@ class ForkedFrom:
     snapshot: str | None = None
 
 
-@define(frozen=True)
+@value
 class Live:
     pid: int
     since: str | None
 
 
-@define(frozen=True)
+@value
 class Holder:
     pid: int
     host: str
@@ -33,7 +33,7 @@ class Holder:
     program: str
 
 
-@define(frozen=True)
+@value
 class Resume:
     """What a person runs to go on: `command` in `cwd` with `env` added."""
 
@@ -44,7 +44,7 @@ class Resume:
     reason: str | None
 
 
-@define(frozen=True)
+@value
 class Session:
     session_id: str
     agent: str
@@ -67,7 +67,7 @@ class Session:
     metadata: dict[str, Any] | None = None
 
 
-@define(frozen=True)
+@value
 class Turn:
     """`tool_calls` counts them; `files` are changed paths, relative to `cwd` where inside it."""
 
@@ -88,7 +88,7 @@ class Turn:
     compacted: bool = False
 
 
-@define(frozen=True)
+@value
 class Item:
     item_id: str
     kind: str
@@ -99,7 +99,7 @@ class Item:
     truncated: bool
 
 
-@define(frozen=True)
+@value
 class Branch:
     leaf_id: str
     active: bool
@@ -109,7 +109,7 @@ class Branch:
     forked_at_turn_id: str | None
 
 
-@define(frozen=True)
+@value
 class Gap:
     """A record that `before_turn_id` descends from is `missing` (its id); `line` is 1-based."""
 
@@ -118,7 +118,7 @@ class Gap:
     line: int
 
 
-@define(frozen=True)
+@value
 class Finding:
     code: str
     severity: str
@@ -129,26 +129,26 @@ class Finding:
     repair: str | None
 
 
-@define(frozen=True)
+@value
 class Skipped:
     path: str
     reason: str
 
 
-@define(frozen=True)
+@value
 class Searched:
     agent: str
     store: str
     exists: bool
 
 
-@define(frozen=True)
+@value
 class Warn:
     code: str
     message: str
 
 
-@define(frozen=True)
+@value
 class Boundary:
     """Exactly one field is set; `by` is for rewind only."""
 
@@ -159,14 +159,14 @@ class Boundary:
     by: int | None = None
 
 
-@define(frozen=True)
+@value
 class FileChange:
     path: str
     action: str
     conflict: str | None = None
 
 
-@define(frozen=True)
+@value
 class SessionPage:
     sessions: list[Session]
     next_cursor: str | None
@@ -174,7 +174,7 @@ class SessionPage:
     searched: list[Searched] | None = None
 
 
-@define(frozen=True)
+@value
 class TurnPage:
     session: Session
     turns: list[Turn]
@@ -183,20 +183,20 @@ class TurnPage:
     gaps: list[Gap]
 
 
-@define(frozen=True)
+@value
 class TurnItems:
     turn: Turn
     items: list[Item]
     next_cursor: str | None
 
 
-@define(frozen=True)
+@value
 class ForkTurns:
     kept: int
     source_total: int
 
 
-@define(frozen=True)
+@value
 class ForkResult:
     status: str
     operation_id: str | None
@@ -211,13 +211,13 @@ class ForkResult:
     warnings: list[Warn]
 
 
-@define(frozen=True)
+@value
 class RewindTurns:
     kept: int
     removed: int
 
 
-@define(frozen=True)
+@value
 class RewindResult:
     status: str
     operation_id: str | None
@@ -229,7 +229,7 @@ class RewindResult:
     warnings: list[Warn]
 
 
-@define(frozen=True)
+@value
 class UndoResult:
     operation_id: str
     session: Session | None
@@ -237,7 +237,7 @@ class UndoResult:
     status: str
 
 
-@define(frozen=True)
+@value
 class Operation:
     operation_id: str
     kind: str
@@ -249,34 +249,34 @@ class Operation:
     undoable: bool
 
 
-@define(frozen=True)
+@value
 class OperationPage:
     operations: list[Operation]
     next_cursor: str | None
 
 
-@define(frozen=True)
+@value
 class BranchList:
     branches: list[Branch]
 
 
-@define(frozen=True)
+@value
 class OneSession:
     session: Session
 
 
-@define(frozen=True)
+@value
 class Discarded:
     session_id: str
     status: str = "discarded"
 
 
-@define(frozen=True)
+@value
 class Allocated:
     session_id: str
 
 
-@define(frozen=True)
+@value
 class AgentInfo:
     """One agent as `initialize` advertises it.
 
@@ -289,7 +289,7 @@ class AgentInfo:
     capabilities: dict[str, bool]
 
 
-@define(frozen=True)
+@value
 class Change:
     """One `turntree/didChangeSessions` notification."""
 
@@ -304,10 +304,9 @@ def fields_of(value: Any) -> dict[str, Any]:
     A field whose absence is the message (`searched`, `forked_from` of a change) is left
     out when it is None.
     """
-    attributes = getattr(type(value), "__attrs_attrs__", None)
-    if attributes is None:
+    if not hasattr(value, "__attrs_attrs__"):
         raise TypeError(f"not a model value: {type(value).__name__}")
-    out = {a.name: getattr(value, a.name) for a in attributes}
+    out = fields(value)
     for name in _OMITTED.get(type(value), ()):
         if out[name] is None:
             del out[name]

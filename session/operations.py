@@ -11,8 +11,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from attrs import define
-
 from session import effects
 from session.effects import Effect, Move
 from session.errors import SessionExists, TurntreeError
@@ -22,6 +20,7 @@ from session.store import lineage, operations
 from session.store.database import Store, transaction
 from session.store.lineage import ForkRow
 from session.store.operations import OperationRow
+from session.values import value
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +28,7 @@ STAGED_SECONDS = 24 * 3600
 UNDO_SECONDS = 30 * 24 * 3600
 
 
-@define(frozen=True)
+@value
 class Operations:
     """The operation log of one store, and the locks that guard what operations touch."""
 

@@ -1,4 +1,4 @@
-"""Pages of turns and operations, and the cursors between them."""
+"""Pages of turns, and the cursors between them."""
 
 from __future__ import annotations
 
@@ -7,15 +7,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import orjson
-from attrs import define
 
 from session.agents.base import History
 from session.errors import InvalidParams, StaleCursor
-from session.model import Operation, OperationPage, Session, Turn, TurnPage
-from session.store.operations import OperationRow
+from session.model import Session, Turn, TurnPage
+from session.values import value
 
 
-@define(frozen=True)
+@value
 class _TurnCursor:
     """Pins the history it was made on: how many turns, the id of the last, and how far it got."""
 
@@ -101,24 +100,3 @@ def read_number(cursor: str | None, method: str) -> int | None:
     if not cursor.isascii() or not cursor.isdigit() or len(cursor) > 18:
         raise InvalidParams(f"cursor: not a cursor of {method}", field="cursor")
     return int(cursor)
-
-
-def operation_page(rows: list[OperationRow], limit: int) -> OperationPage:
-    """`rows` may hold one more than the page, which says that there is a next one."""
-    page = rows[:limit]
-    return OperationPage(
-        operations=[
-            Operation(
-                operation_id=row.operation_id.partition("~")[0],
-                kind=row.kind,
-                session_id=row.session_id,
-                new_session_id=row.new_session_id,
-                state=row.state,
-                at=row.created_at,
-                summary=row.summary,
-                undoable=row.state == "done" and row.kind in ("fork", "rewind"),
-            )
-            for row in page
-        ],
-        next_cursor=str(page[-1].seq) if len(rows) > limit else None,
-    )

@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from attrs import define
-
 from session import effects, osfile
 from session.agents.base import Agent, Cut, History
 from session.catalog import Located
@@ -39,13 +37,14 @@ from session.model import (
 )
 from session.store import operations
 from session.store.operations import OperationRow, digest_of
+from session.values import value
 from session.work import Work
 
 SHOWN_DROPPED = 500
 """At most this many dropped turns are listed in a result; `turns.removed` counts all."""
 
 
-@define(frozen=True)
+@value
 class Order:
     session_id: str
     to: Boundary
@@ -247,7 +246,7 @@ def _require_published(located: Located) -> None:
         )
 
 
-@define(frozen=True)
+@value
 class _Change:
     """The row of an operation that is about to change a session's file."""
 
@@ -332,7 +331,7 @@ def _recording(what: str, session_id: str, operation_id: str) -> Iterator[None]:
 # Undo and redo
 
 
-@define(frozen=True)
+@value
 class Reversal:
     verb: str
     session_id: str | None

@@ -13,16 +13,15 @@ import os
 from pathlib import Path
 from typing import Any
 
-from attrs import define
-
 from session import osfile
 from session.errors import SessionExists
 from session.faults import fault
+from session.values import value
 
 PREFIX = ".turntree-"
 
 
-@define(frozen=True)
+@value
 class Companion:
     """A staged directory or file and the place it will be moved to."""
 
@@ -30,7 +29,7 @@ class Companion:
     destination: Path
 
 
-@define(frozen=True)
+@value
 class Stage:
     """Where a child is built and where it will appear; `destination` None: it has no file."""
 

@@ -27,7 +27,7 @@ FLOORS = (
     ("session.agents",),
     ("session.effects", "session.staging", "session.locks", "session.store"),
     ("session.osfile", "session.faults", "session.home", "session.ids"),
-    ("session.model", "session.errors", "session.work"),
+    ("session.model", "session.errors", "session.work", "session.values"),
 )
 """The rooms of the engine from the verbs down to the words, as docs/architecture.md has them."""
 INSTALLED_AS = {"attrs": {"attrs", "attr"}}

@@ -9,8 +9,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from attrs import define
-
 from session.effects import Effect
 from session.model import (
     AgentInfo,
@@ -26,10 +24,11 @@ from session.model import (
 )
 from session.staging import Stage
 from session.store.native_files import CachedFile
+from session.values import value
 from session.work import Work
 
 
-@define(frozen=True)
+@value
 class Summary:
     """What a listing shows of one native session.  Counts are None until it was indexed."""
 
@@ -54,7 +53,7 @@ class Summary:
     parent_id: str | None = None
 
 
-@define(frozen=True)
+@value
 class Listing:
     """All sessions of a store; `changed` are cache entries to be saved, `gone` to be dropped."""
 
@@ -74,7 +73,7 @@ class Cut(Protocol):
     def total(self) -> int: ...
 
 
-@define(frozen=True)
+@value
 class ForkPlan:
     """A fork that could be made: places, sizes, and the agent's own part of the plan."""
 
@@ -89,7 +88,7 @@ class ForkPlan:
     native: Any
 
 
-@define(frozen=True)
+@value
 class Built:
     records: int
     bytes: int

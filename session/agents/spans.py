@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from attrs import define
+from session.values import value
 
 _STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _SCALAR = re.compile(rb"[-+.\w]+")
@@ -13,7 +13,7 @@ _BRACKET = re.compile(rb'["{}\[\]]')
 _SPACE = re.compile(rb"[\s\x00\xef\xbb\xbf]*")
 
 
-@define(frozen=True)
+@value
 class Member:
     """One top-level member: its key, and where key and value stand (end exclusive)."""
 

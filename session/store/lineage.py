@@ -5,10 +5,10 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable
 
-from attrs import define
+from session.values import value
 
 
-@define(frozen=True)
+@value
 class ForkRow:
     child: str
     parent: str

@@ -5,12 +5,11 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable
 
-from attrs import define
-
 from session.store.database import transaction
+from session.values import value
 
 
-@define(frozen=True)
+@value
 class Identity:
     """Which bytes a file holds, as far as the file system tells."""
 
@@ -20,7 +19,7 @@ class Identity:
     mtime_ns: int
 
 
-@define(frozen=True)
+@value
 class CachedFile:
     path: str
     identity: Identity

@@ -9,14 +9,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import orjson
-from attrs import define
 
 from session import osfile
-from session.model import fields_of
+from session.model import Operation, OperationPage, fields_of
 from session.store.database import transaction
+from session.values import value
 
 
-@define(frozen=True)
+@value
 class OperationRow:
     seq: int
     operation_id: str
@@ -194,14 +194,33 @@ def newest_answer(connection: sqlite3.Connection, target: str) -> OperationRow |
 
 def page(
     connection: sqlite3.Connection, session_id: str | None, before: int | None, limit: int
-) -> list[OperationRow]:
+) -> OperationPage:
     """Newest first, of one session (as source or child) or of all, below sequence `before`."""
-    where, values = ["seq < ?"], [before if before is not None else 1 << 62]
+    where, values = "seq < ?", [before if before is not None else 1 << 62]
     if session_id is not None:
-        where.append("(session_id=? OR new_session_id=?)")
+        where += " AND (session_id=? OR new_session_id=?)"
         values += [session_id, session_id]  # type: ignore[list-item]
-    clause = f"{' AND '.join(where)} ORDER BY seq DESC LIMIT ?"
-    return list(_rows(connection, clause, *values, limit))
+    found = connection.execute(
+        "SELECT seq, operation_id, kind, session_id, new_session_id, state, created_at, summary"
+        f" FROM operations WHERE {where} ORDER BY seq DESC LIMIT ?",
+        (*values, limit + 1),
+    ).fetchall()
+    return OperationPage(
+        operations=[
+            Operation(
+                operation_id=operation_id.partition("~")[0],
+                kind=kind,
+                session_id=source,
+                new_session_id=child,
+                state=state,
+                at=at,
+                summary=summary,
+                undoable=state == "done" and kind in ("fork", "rewind"),
+            )
+            for _, operation_id, kind, source, child, state, at, summary in found[:limit]
+        ],
+        next_cursor=str(found[limit - 1]["seq"]) if len(found) > limit else None,
+    )
 
 
 def _transition(
@@ -222,4 +241,6 @@ def _rows(connection: sqlite3.Connection, where: str, *values: Any) -> Iterator[
 
 
 def _one(connection: sqlite3.Connection, where: str, *values: Any) -> OperationRow | None:
-    return next(_rows(connection, where, *values), None)
+    # Read to its end: a cursor that is left open would hold on to an old state.
+    rows = list(_rows(connection, where, *values))
+    return rows[0] if rows else None

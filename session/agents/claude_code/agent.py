@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import orjson
-from attrs import asdict, define, evolve
+from attrs import asdict, evolve
 
 from session import osfile
 from session.agents import base
@@ -46,6 +46,7 @@ from session.model import (
 )
 from session.staging import PREFIX, Stage
 from session.store.native_files import CachedFile, Identity
+from session.values import value
 from session.work import Work
 
 _SMALL = 256 << 10
@@ -340,7 +341,7 @@ def _without_file(stage: Stage) -> Stage:
     return Stage(stage.folder, None)
 
 
-@define(frozen=True)
+@value
 class History:
     """See `base.History`: a view of a transcript and who has it open."""
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 
-from attrs import define
-
 from session.agents.claude_code import records
 from session.agents.claude_code.records import (
     ASSISTANT,
@@ -28,9 +26,10 @@ from session.agents.claude_code.records import (
 from session.agents.claude_code.transcript import Transcript
 from session.errors import BoundaryOutOfRange, InvalidParams, TurnInProgress, TurnNotFound
 from session.model import Boundary
+from session.values import value
 
 
-@define(frozen=True)
+@value
 class Cut:
     """`kept` of `total` turns, of the live branch or (`abandoned`) of another one.
 
@@ -206,7 +205,7 @@ def _prompt_id(transcript: Transcript, line: int) -> str | None:
     return None
 
 
-@define(frozen=True)
+@value
 class Selection:
     """Lines to copy, in file order: as `runs` of neighbours (end exclusive) and one by one.
 

@@ -15,7 +15,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import orjson
-from attrs import define
 
 from session import osfile
 from session.agents.base import Built
@@ -31,10 +30,11 @@ from session.errors import SessionDamaged, StorageError
 from session.faults import fault
 from session.model import Warn
 from session.staging import PREFIX, Companion, Stage
+from session.values import value
 from session.work import Work
 
 
-@define(frozen=True)
+@value
 class NativePlan:
     """What a fork will hold: the cut, its lines, and how the child is called."""
 

@@ -9,17 +9,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import orjson
-from attrs import define
 
 from session import osfile
 from session.model import Live, Skipped
 from session.store.native_files import Identity
+from session.values import value
 
 _ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _LONGEST_SLUG = 200
 
 
-@define(frozen=True)
+@value
 class NativeFile:
     """One transcript file as the store's folders show it."""
 

@@ -30,6 +30,7 @@ from session.agents.claude_code.records import (
     TREE,
     Record,
 )
+from session.values import value
 
 _RECENT = 8192
 _FAR = 256
@@ -38,7 +39,7 @@ _SLOW_LOOKUPS = 64
 SNAPSHOT_SALT = 0x5EED5EED5EED
 
 
-@define(frozen=True)
+@value
 class Missing:
     """A line whose parent is in no record; `line` is its index in the table."""
 
@@ -46,7 +47,7 @@ class Missing:
     missing: str
 
 
-@define(frozen=True)
+@value
 class Origin:
     """The session this one was forked from, and the last turn it took over."""
 
@@ -357,6 +358,18 @@ class LineTable:
             for line, (known, kind) in enumerate(zip(self.ids, self.kinds, strict=True)):
                 if kind & KIND in TREE and not kind & DUPLICATE:
                     self._known.setdefault(known, line)
+            return self._known.get(id_)
+        try:
+            return self.ids.index(id_)
+        except ValueError:
+            return None
+
+    def _find_newest(self, id_: int) -> int | None:
+        """As `_find`, for an id that most likely belongs to one of the last lines."""
+        line = self._recent.get(id_)
+        if line is not None:
+            return line
+        if self._known is not None:
             return self._known.get(id_)
         try:
             return self.ids.index(id_)

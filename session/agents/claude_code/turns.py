@@ -6,7 +6,6 @@ from array import array
 from collections.abc import Iterable
 
 import orjson
-from attrs import define
 
 from session.agents.claude_code import records
 from session.agents.claude_code.records import (
@@ -20,9 +19,10 @@ from session.agents.claude_code.records import (
 )
 from session.agents.claude_code.transcript import Transcript
 from session.model import Item, Turn
+from session.values import value
 
 
-@define(frozen=True)
+@value
 class Place:
     """Where a turn stands: `lines` of the transcript, its number, its branch."""
 
@@ -128,7 +128,7 @@ def _relative(path: str, cwd: object) -> str:
     return path
 
 
-@define(frozen=True)
+@value
 class ItemPlace:
     """Where reading a turn's items goes on: line and block in order, characters of its text."""
 
@@ -174,7 +174,7 @@ def items_from(
     return items, None
 
 
-@define(frozen=True)
+@value
 class _Part:
     kind: str
     text: str
