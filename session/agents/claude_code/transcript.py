@@ -13,7 +13,7 @@ import hashlib
 import os
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from session import osfile
@@ -234,7 +234,7 @@ class Transcript(LineTable):
                 c.preserved and c.line not in on_chain for c in self.compactions
             )
             self._side_results = (array("I"), array("I"))
-            self._collect_side_results(0)
+            self._collect_side_results(range(len(self.kinds)))
         self.leaf_id = self.uuid_at(self.leaf) if self.leaf >= 0 else None
 
     def _extend_chain(self, indexed: int) -> bool:
@@ -257,7 +257,7 @@ class Transcript(LineTable):
         self.chain.extend(added)
         self.chain.extend(self._silent_below(self.leaf))
         self._survey(keep)
-        self._collect_side_results(indexed)
+        self._collect_side_results(range(indexed, len(self.kinds)))
         return True
 
     def _retreat_chain(self, indexed: int) -> bool:
@@ -272,10 +272,13 @@ class Transcript(LineTable):
                 keep -= 1
             if not keep:
                 return False
+        dropped = sorted(self.chain[keep:])
         del self.chain[keep:]
         del self.turn_starts[bisect_left(self.turn_starts, keep) :]
         if self.leaf >= 0:
             self.chain.extend(self._silent_below(self.leaf))
+        # A result that was on the chain may be one of a call that still is.
+        self._collect_side_results(dropped)
         if self.compacted_at >= keep:
             self.compacted_at = -1
             for at in range(keep):
@@ -296,7 +299,7 @@ class Transcript(LineTable):
     def _live_leaf(self) -> int:
         if self.cleared:
             return -1
-        pointer = self._find(self.pointer) if self.pointer is not None else None
+        pointer = self._find_newest(self.pointer) if self.pointer is not None else None
         if pointer is not None and self.kinds[pointer] & SIDECHAIN:
             pointer = None
         compaction = self.compactions[-1] if self.compactions else None
@@ -422,16 +425,24 @@ class Transcript(LineTable):
             marks[line] = 1
         return marks
 
-    def _collect_side_results(self, indexed: int) -> None:
+    def _collect_side_results(self, among: Sequence[int]) -> None:
         """Results of parallel calls: off the chain, but their call is on it."""
+        kinds, parents = self.kinds, self.parents
+        answers = [
+            line
+            for line in among
+            if kinds[line] == RESULT
+            and parents[line] >= 0
+            and kinds[parents[line]] & KIND == ASSISTANT
+        ]
+        if not answers:
+            return
         on_chain = self._marks(self.chain)
         calls, results = self._side_results
-        for line in range(indexed, len(self.kinds)):
-            if self.kinds[line] == RESULT and not on_chain[line]:
-                parent = self.parents[line]
-                if parent >= 0 and on_chain[parent] and self.kinds[parent] & KIND == ASSISTANT:
-                    calls.append(parent)
-                    results.append(line)
+        for line in answers:
+            if on_chain[parents[line]] and not on_chain[line]:
+                calls.append(parents[line])
+                results.append(line)
 
     def side_results(self, lines: array[int]) -> list[int]:
         """Off-chain tool results whose calls are among `lines` of the live branch."""
