@@ -24,13 +24,15 @@ class Verb:
     """What a method takes, and the coroutine of the engine that answers it.
 
     `reports`: it tells its progress.  `reads`: it waits for nothing but the store, so that
-    only so many need to run at once.
+    only so many need to run at once.  `at_once`: it hardly ever waits for anything, and may
+    begin again when it would.
     """
 
     params: type[AttrsInstance]
     call: Callable[..., Coroutine[Any, Any, Any]]
     reports: bool = False
     reads: bool = False
+    at_once: bool = False
 
 
 VERBS: dict[str, Verb] = {
@@ -39,14 +41,18 @@ VERBS: dict[str, Verb] = {
     "list_turns": Verb(messages.ListTurns, Service.list_turns, reports=True, reads=True),
     "list_branches": Verb(messages.ListBranches, Service.list_branches, reads=True),
     "read_turn": Verb(messages.ReadTurn, Service.read_turn, reads=True),
-    "allocate_session_id": Verb(messages.AllocateSessionId, Service.allocate_session_id),
+    "allocate_session_id": Verb(
+        messages.AllocateSessionId, Service.allocate_session_id, at_once=True
+    ),
     "fork_session": Verb(messages.ForkSession, Service.fork_session, reports=True),
     "promote_session": Verb(messages.PromoteSession, Service.promote_session),
     "discard_session": Verb(messages.DiscardSession, Service.discard_session),
     "rewind": Verb(messages.Rewind, Service.rewind, reports=True),
     "undo": Verb(messages.Undo, Service.undo),
     "redo": Verb(messages.Undo, Service.redo),
-    "list_operations": Verb(messages.ListOperations, Service.list_operations, reads=True),
+    "list_operations": Verb(
+        messages.ListOperations, Service.list_operations, reads=True, at_once=True
+    ),
 }
 
 
@@ -74,9 +80,9 @@ class Methods:
             return await verb.call(service, **fields)
 
     def call_at_once(self, name: str, params: Any) -> Any:
-        """Answer a method that waits for nothing, without a task; `NOT_YET` while starting."""
+        """Answer a method that waits for nothing, without a task; `NOT_YET` when it would wait."""
         service = self._engine.opened
-        if service is None:
+        if service is None or self._stdio.congested:
             return NOT_YET
         verb = VERBS[name]
         coroutine = verb.call(service, **messages.sent(read(verb.params, params)))
@@ -84,4 +90,5 @@ class Methods:
             coroutine.send(None)
         except StopIteration as done:
             return done.value
-        raise RuntimeError(f"{name} waited for something")
+        coroutine.close()
+        return NOT_YET

@@ -57,7 +57,7 @@ class TurntreeServer(LanguageServer):
         self.protocol.on_exit = self._exit
         self.protocol.at_once = {
             types.INITIALIZE: self._initialize,
-            "allocate_session_id": self._allocate_session_id,
+            **{name: self._verb_at_once for name, verb in VERBS.items() if verb.at_once},
         }
         self.protocol.methods = {
             **dict.fromkeys(VERBS, self._verb),
@@ -121,8 +121,8 @@ class TurntreeServer(LanguageServer):
         gc.enable()
         self._engine.start()
 
-    def _allocate_session_id(self, request: Request) -> Any:
-        return self._methods.call_at_once("allocate_session_id", request.params)
+    def _verb_at_once(self, request: Request) -> Any:
+        return self._methods.call_at_once(request.method, request.params)
 
     def _initialize(self, request: Request) -> dict[str, Any]:
         result = {

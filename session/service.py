@@ -35,7 +35,7 @@ from session.model import (
 )
 from session.operations import Operations
 from session.store.database import Store
-from session.store.operations import page as operation_rows
+from session.store.operations import page as operation_page
 from session.watch import Changes
 from session.work import Report, Work
 
@@ -158,8 +158,7 @@ class Service:
         self, *, session_id: str | None = None, limit: int = 50, cursor: str | None = None
     ) -> OperationPage:
         before = paging.read_number(cursor, "list_operations")
-        rows = await self.context.store.run(operation_rows, session_id, before, limit + 1)
-        return paging.operation_page(rows, limit)
+        return await self.context.store.read(operation_page, session_id, before, limit)
 
     # Forking
 

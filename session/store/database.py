@@ -1,8 +1,9 @@
-"""The one connection of a process to Turntree's database.
+"""A process's way to Turntree's database: one connection for everything, one for small reads.
 
 `Store.run(fn, …)` takes `fn(connection, …)` to the connection's own thread: one hop for as
-many statements as a request needs.  Everything that is acknowledged is committed with
-`synchronous=FULL`; what a later step makes true again may use `durable=False`.
+many statements as a request needs.  `Store.read(fn, …)` needs no hop.  Everything that is
+acknowledged is committed with `synchronous=FULL`; what a later step makes true again may use
+`durable=False`.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ class Store:
         self.refusal = refusal
         self.notice: str | None = None
         self._connection = connection
+        self._reader = _connect_reader(path) if refusal is None else None
 
     @classmethod
     async def open(cls, home: Path) -> Store:
@@ -87,6 +89,9 @@ class Store:
         return store
 
     async def close(self) -> None:
+        # The last connection to close is the one that may tidy the log away.
+        if self._reader is not None:
+            self._reader.close()
         await self._connection.close()
 
     def require_writable(self) -> None:
@@ -98,18 +103,35 @@ class Store:
     ) -> R:
         """Run `fn(connection, …)` on the database thread; it finishes even when cancelled."""
         # aiosqlite's public methods are one statement a hop; its queue takes any function.
-        hop = asyncio.ensure_future(
-            self._connection._execute(fn, self._connection._conn, *args, **kwargs)  # type: ignore[no-untyped-call]
-        )
+        hop = self._connection._execute
         try:
-            result: R = await asyncio.shield(hop)
+            result: R = await hop(fn, self._connection._conn, *args, **kwargs)  # type: ignore[no-untyped-call]
         except asyncio.CancelledError:
+            # The thread takes one after the other, so what follows shows that `fn` has ended.
             with contextlib.suppress(Exception):
-                await hop
+                await hop(_nothing)  # type: ignore[no-untyped-call]
             raise
         except sqlite3.Error as error:
             raise _storage_error(error, self.path) from error
         return result
+
+    async def read(
+        self, fn: Callable[Concatenate[sqlite3.Connection, P], R], *args: P.args, **kwargs: P.kwargs
+    ) -> R:
+        """Run a `fn(connection, …)` that reads a few rows, at once on the caller's own thread.
+
+        A reader never waits for a writer, and a few rows cost less than a hop to a thread and
+        back.  What does not work like this at once (another process is putting the log in
+        order) is done by `run`, which may wait and knows how to tell an error.
+        """
+        if self._reader is not None:
+            with contextlib.suppress(sqlite3.Error):
+                return fn(self._reader, *args, **kwargs)
+        return await self.run(fn, *args, **kwargs)
+
+
+def _nothing() -> None:
+    pass
 
 
 @contextlib.contextmanager
@@ -143,6 +165,16 @@ async def _connect_to_read(path: Path) -> aiosqlite.Connection:
         with contextlib.suppress(sqlite3.DatabaseError, StorageError):
             return await _connect(f"{path.as_uri()}?{way}", read_only=True)
     return await _connect(":memory:")
+
+
+def _connect_reader(path: Path) -> sqlite3.Connection | None:
+    """A second connection, of the calling thread, that never waits; None: do without."""
+    with contextlib.suppress(sqlite3.Error):
+        connection = sqlite3.connect(path, isolation_level=None, timeout=0)
+        connection.row_factory = sqlite3.Row
+        connection.execute("PRAGMA query_only=1")
+        return connection
+    return None
 
 
 async def _connect(path: str, *, read_only: bool = False) -> aiosqlite.Connection:
