@@ -64,7 +64,7 @@ def derive(
     child.compactions = [
         Compaction(place[c.line], c.preserved) for c in source.compactions if place[c.line] >= 0
     ]
-    kept = [new for new, old in enumerate(lines) if source.kinds[old] == PROMPT]
+    kept = [new for new, old in enumerate(lines) if _is_turn(source.kinds[old])]
     child.prompts = array("I", kept)
     child.prompt_parents = array("i", [child.owner(child.parents[new]) for new in kept])
     child.measure()
@@ -97,10 +97,14 @@ def _telling(child: Transcript, count: int) -> list[int]:
 def same_prompts(child: Transcript, source: Transcript, lines: array[int]) -> bool:
     """Whether each kept prompt stands where the child's index says, no longer the source's."""
     old_id = source.path.stem
-    wanted = [source.ids[old] for old in lines if source.kinds[old] == PROMPT]
+    wanted = [source.ids[old] for old in lines if _is_turn(source.kinds[old])]
     found = []
     for _, record in child.read(child.prompts):
         if records.kind_of(record) != PROMPT or record.get("sessionId") == old_id:
             return False
         found.append(hash(record["uuid"]))
     return found == wanted
+
+
+def _is_turn(kind: int) -> bool:
+    return kind & KIND == PROMPT and not kind & (SIDECHAIN | DUPLICATE)

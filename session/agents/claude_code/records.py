@@ -71,6 +71,8 @@ _INJECTED_ORIGINS = frozenset(
     ("task-notification", "auto-continuation", "stophook", "coordinator", "peer", "channel")
 )
 
+_DECODER = json.JSONDecoder()
+
 INTERRUPTED = "[Request interrupted by user"
 
 
@@ -89,6 +91,18 @@ def parse(line: bytes | memoryview) -> Record | None:
         except (ValueError, RecursionError):
             return None
     return value if isinstance(value, dict) else None
+
+
+def leading(line: bytes) -> tuple[Record, int] | None:
+    """The whole record at the start of a line that goes on behind it, and its size in bytes."""
+    text = line.decode("utf-8", "surrogateescape")
+    try:
+        value, end = _DECODER.raw_decode(text)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(value, dict) or "type" not in value or end == len(text):
+        return None
+    return value, len(text[:end].encode("utf-8", "surrogateescape"))
 
 
 def content_blocks(record: Record) -> list[Record]:

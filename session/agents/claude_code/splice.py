@@ -170,7 +170,8 @@ def spliced(
     done = 0
     fd = os.open(transcript.path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        for block in _blocks(transcript, runs, sorted(reparent or ())):
+        alone = sorted({*(reparent or ()), *transcript.unterminated})
+        for block in _blocks(transcript, runs, alone):
             start, end = block[0][0], block[-1][1]
             data = osfile.pread(fd, end - start, start)
             if len(data) != end - start:

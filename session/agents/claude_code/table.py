@@ -93,6 +93,8 @@ class LineTable:
         self.agent_calls: dict[str, int] = {}
         self.gaps: dict[int, Missing] = {}
         self.compactions: list[Compaction] = []
+        self.unterminated: list[int] = []  # records that another one is glued to
+        self.open_end = False  # the last line was read without its newline
         self.relocations: list[int] = []  # lines that say the session moved to another directory
         # What the agent's choice of a branch depends on.
         self.newest = -1
@@ -112,6 +114,11 @@ class LineTable:
     def add_lines(self, position: int, lines: list[bytes]) -> int:
         """Add whole lines, of which the first starts at byte `position`; returns where the next
         one will."""
+        if self.open_end and lines:
+            # What follows was written behind the last line without a newline between.
+            self.open_end = False
+            self.unterminated.append(len(self.kinds) - 1)
+            self.torn_lines += 1
         for line in lines:
             record = records.parse(line)
             if record is not None:
@@ -124,8 +131,17 @@ class LineTable:
         return position
 
     def _add_torn(self, offset: int, line: bytes) -> None:
-        self._append(offset, TORN | LOCAL)
         self.torn_lines += 1
+        while (whole := records.leading(line)) is not None:
+            # A record that the next one was written right behind, without a newline.
+            record, size = whole
+            self.add_record(offset, record)
+            self.unterminated.append(len(self.kinds) - 1)
+            offset, line = offset + size, line[size:]
+            if (last := records.parse(line)) is not None:
+                self.add_record(offset, last)
+                return
+        self._append(offset, TORN | LOCAL)
         # A record glued to the stub of one that was never finished (a kill in mid-write).
         at = line.find(b'{"', 1)
         while at > 0:
@@ -401,6 +417,15 @@ class LineTable:
             line = parents[line]
         return -1
 
+    def descends(self, line: int, ancestor: int) -> bool:
+        for _ in range(len(self.parents)):
+            if line == ancestor:
+                return True
+            if line < 0:
+                return False
+            line = self.parents[line]
+        return False
+
     def _bridge(self, missing: Missing, neighbour: int) -> None:
         self.parents_moved |= self.parents[missing.line] != neighbour
         self.parents[missing.line] = neighbour
@@ -411,7 +436,10 @@ class LineTable:
         """Let a neighbour stand in for each parent that no line has."""
         for waiting in self._pending.values():
             for missing in waiting:
-                self._bridge(missing, self._main_before(missing.line))
+                neighbour = self._main_before(missing.line)
+                if self.descends(neighbour, missing.line):
+                    neighbour = -1  # a bridge to its own descendant would close a circle
+                self._bridge(missing, neighbour)
         if self.parents_moved:
             owners = [self.owner(self.parents[prompt]) for prompt in self.prompts]
             self.prompt_parents = array("i", owners)

@@ -150,6 +150,7 @@ class Transcript(LineTable):
         for name in (
             "gaps",
             "relocations",
+            "unterminated",
             "_recent",
             "open_calls",
             "orphan_results",
@@ -185,6 +186,10 @@ class Transcript(LineTable):
     def _scan(self, fd: int, size: int, work: Work) -> None:
         start = position = self.scanned
         carry: list[bytes] = []  # the pieces of a line that is longer than a window
+        if self.open_end and osfile.pread(fd, 1, position) == b"\n":
+            # The newline of a last line that was read without it.
+            self.open_end = False
+            self.scanned = start = position = position + 1
         while position < size:
             work.checkpoint(position - start, size - start, "Reading the session")
             data = osfile.pread(fd, min(_WINDOW, size - position), position)
@@ -208,6 +213,7 @@ class Transcript(LineTable):
         if last and records.parse(last) is not None:
             self.add_lines(position - len(last), [last])
             self.scanned = position
+            self.open_end = True
         take = min(_GUARD, self.scanned)
         self._guard = osfile.pread(fd, take, self.scanned - take)
 
@@ -243,9 +249,11 @@ class Transcript(LineTable):
         line = self.leaf
         if self.compactions and self.compactions[-1].line >= indexed:
             return False
-        while line >= indexed:
+        while line >= indexed and len(added) < len(self.kinds) - indexed:
             added.append(line)
             line = self.parents[line]
+        if line >= indexed:
+            return False  # the added records form a circle
         tail = self.chain[-8:]
         if line < 0 or line not in tail:
             return False
@@ -350,15 +358,6 @@ class Transcript(LineTable):
             if kind & KIND in TREE and not kind & (SIDECHAIN | DUPLICATE):
                 return line
         return -1
-
-    def descends(self, line: int, ancestor: int) -> bool:
-        for _ in range(len(self.parents)):
-            if line == ancestor:
-                return True
-            if line < 0:
-                return False
-            line = self.parents[line]
-        return False
 
     def spoken(self, line: int) -> int:
         """The nearest user or assistant record at or above a line."""
