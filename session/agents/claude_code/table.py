@@ -134,8 +134,8 @@ class LineTable:
         self.torn_lines += 1
         while (whole := records.leading(line)) is not None:
             # A record that the next one was written right behind, without a newline.
-            record, size = whole
-            self.add_record(offset, record)
+            first, size = whole
+            self.add_record(offset, first)
             self.unterminated.append(len(self.kinds) - 1)
             offset, line = offset + size, line[size:]
             if (last := records.parse(line)) is not None:

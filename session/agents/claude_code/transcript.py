@@ -128,6 +128,7 @@ class Transcript(LineTable):
         if mark is None:
             return False
         self.__dict__.update(mark.__dict__)
+        self._known = None  # it may know lines that came later
         self._detach()
         return True
 
@@ -159,6 +160,7 @@ class Transcript(LineTable):
             "compactions",
         ):
             setattr(self, name, getattr(self, name).copy())
+        self._pending = {id_: waiting[:] for id_, waiting in self._pending.items()}
         self._side_results = (self._side_results[0][:], self._side_results[1][:])
 
     def glance(self, head: int = 1 << 16, tail: int = 1 << 17) -> None:
