@@ -11,6 +11,7 @@ from session.agents.claude_code.records import (
     ATTACHMENT,
     COMPACT,
     DUPLICATE,
+    GAP,
     KIND,
     LOCAL,
     NOTE,
@@ -123,11 +124,12 @@ def find_turn(transcript: Transcript, turn_id: str) -> int:
 
 def active_number(transcript: Transcript, prompt: int) -> int | None:
     """The number of a turn on the live branch, None when it is on another."""
-    chain = transcript.chain
-    for number, at in enumerate(transcript.turn_starts, 1):
-        if chain[at] == prompt:
-            return number
-    return None
+    chain, starts = transcript.chain, transcript.turn_starts
+    # Prompts on a chain stand in file order, but for oddities that are looked for one by one.
+    index = bisect_left(starts, prompt, key=lambda at: chain[at])
+    if index < len(starts) and chain[starts[index]] == prompt:
+        return index + 1
+    return next((n for n, at in enumerate(starts, 1) if chain[at] == prompt), None)
 
 
 def _active(transcript: Transcript, kept: int) -> Cut:
@@ -266,7 +268,7 @@ def select(transcript: Transcript, cut: Cut, *, own_records: bool, moves: bool) 
     if begin >= 0:
         runs.append((begin, len(kinds)))
     size = sum(transcript.span(end - 1)[1] - transcript.offsets[first] for first, end in runs)
-    gaps = [line for line in cut.lines if line in transcript.gaps and parents[line] >= 0]
+    gaps = [line for line in lines if line in transcript.gaps and parents[line] >= 0]
     return Selection(lines, runs, size, gaps[0] if gaps else None)
 
 
@@ -281,7 +283,7 @@ def _want_parallel_calls(transcript: Transcript, cut: Cut, wanted: bytearray) ->
         parent = parents[line]
         if parent < 0 or not wanted[parent] or kinds[parent] & KIND != ASSISTANT:
             continue
-        if kind & (SIDECHAIN | DUPLICATE):
+        if kind & (SIDECHAIN | DUPLICATE | GAP):
             continue
         if kind & KIND == RESULT or _same_message(transcript, line, parent):
             wanted[line] = 1

@@ -17,10 +17,11 @@ from pathlib import Path
 import orjson
 
 from session import osfile
-from session.agents.base import Built
+from session.agents.base import Built, ForkPlan
 from session.agents.claude_code import splice
-from session.agents.claude_code.cut import Cut, Selection
+from session.agents.claude_code.cut import Cut, Selection, dropped_prompt, select
 from session.agents.claude_code.derive import derive, same_prompts
+from session.agents.claude_code.history import History
 from session.agents.claude_code.records import KIND, PROMPT, SNAPSHOT
 from session.agents.claude_code.splice import Editor
 from session.agents.claude_code.store import ClaudeStore
@@ -45,6 +46,38 @@ class NativePlan:
     title: str
     cwd: str | None
     stage: Stage
+
+
+def planned(
+    store: ClaudeStore,
+    history: History,
+    cut: Cut,
+    *,
+    child_id: str,
+    title: str,
+    cwd: str | None,
+    bridge_gaps: bool,
+) -> ForkPlan:
+    """What would be forked.  Raises SessionDamaged at a gap that is not to be bridged."""
+    transcript = history.transcript
+    selection = select(transcript, cut, own_records=False, moves=cwd is not None)
+    warnings: list[Warn] = []
+    if selection.gap is not None:
+        if not bridge_gaps:
+            raise history.damaged_at(selection.gap)
+        warnings.append(Warn("gaps_bridged", "Missing records were bridged in the fork."))
+    stage = place(store, transcript, child_id, cwd)
+    return ForkPlan(
+        stage=stage if cut.kept else Stage(stage.folder, None),
+        kept=cut.kept,
+        total=cut.total,
+        records=len(selection.lines) if cut.kept else 0,
+        bytes=selection.size if cut.kept else 0,
+        last_turn=last_kept_turn(transcript, cut),
+        dropped_prompt=dropped_prompt(transcript, cut),
+        warnings=warnings,
+        native=NativePlan(history.native_id, child_id, cut, selection, title, cwd, stage),
+    )
 
 
 def place(store: ClaudeStore, transcript: Transcript, child_id: str, cwd: str | None) -> Stage:
@@ -168,8 +201,8 @@ def _bridges(transcript: Transcript, plan: NativePlan) -> dict[int, bytes]:
     if plan.selection.gap is None:
         return {}
     bridges = {}
-    for line in plan.cut.lines:
-        if line in transcript.gaps and transcript.parents[line] >= 0:
+    for line in transcript.gaps:
+        if transcript.parents[line] >= 0 and plan.selection.has(line):
             parent = transcript.uuid_at(transcript.parents[line])
             bridges[line] = orjson.dumps(parent)
     return bridges

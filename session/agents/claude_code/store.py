@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from session.store.native_files import Identity
 from session.values import value
 
 _ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_SUBAGENT = re.compile(r"agent-[A-Za-z0-9_-]+")
 _LONGEST_SLUG = 200
 
 
@@ -54,7 +56,7 @@ class ClaudeStore:
     def files(self, skipped: list[Skipped]) -> Iterator[NativeFile]:
         """All transcripts; what cannot be looked at is added to `skipped`, hiding nothing else."""
         for folder in _entries(self.projects, skipped):
-            if folder.name.startswith(".") or not folder.is_dir():
+            if folder.name.startswith(".") or not _is_directory(folder, skipped):
                 continue
             for entry in _entries(Path(folder.path), skipped):
                 if entry.name.endswith(".jsonl"):
@@ -68,16 +70,16 @@ class ClaudeStore:
             skipped.append(Skipped(entry.path, "its name is not a session id (a UUID)"))
             return
         try:
-            stat = entry.stat()
+            state = entry.stat()
         except OSError as error:
             skipped.append(Skipped(entry.path, error.strerror or str(error)))
             return
-        if not entry.is_file():
+        if not stat.S_ISREG(state.st_mode):
             skipped.append(Skipped(entry.path, "not a regular file"))
-        elif stat.st_size == 0:
+        elif state.st_size == 0:
             skipped.append(Skipped(entry.path, "empty file"))
         else:
-            identity = Identity(stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns)
+            identity = Identity(state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns)
             yield NativeFile(entry.path, native_id, identity)
 
     def _subagents(self, folder: Path, skipped: list[Skipped]) -> Iterator[NativeFile]:
@@ -87,6 +89,8 @@ class ClaudeStore:
 
     def locate(self, native_id: str) -> Path | None:
         """The file of a session; where two have one id the larger wins, then the newer."""
+        if not (is_session_id(native_id) or _SUBAGENT.fullmatch(native_id)):
+            return None
         found: list[tuple[int, int, str]] = []
         with contextlib.suppress(OSError):
             for folder in os.scandir(self.projects):
@@ -94,8 +98,9 @@ class ClaudeStore:
                     continue
                 for path in self._candidates(Path(folder.path), native_id):
                     with contextlib.suppress(OSError):
-                        stat = path.stat()
-                        found.append((stat.st_size, stat.st_mtime_ns, str(path)))
+                        state = path.stat()
+                        if stat.S_ISREG(state.st_mode):
+                            found.append((state.st_size, state.st_mtime_ns, str(path)))
         return Path(max(found)[2]) if found else None
 
     def _candidates(self, folder: Path, native_id: str) -> Iterator[Path]:
@@ -114,9 +119,9 @@ class ClaudeStore:
             for entry in os.scandir(self.root / "sessions"):
                 if not entry.name.endswith(".json"):
                     continue
-                with contextlib.suppress(OSError, ValueError, TypeError, AttributeError):
+                with contextlib.suppress(OSError, ValueError, TypeError, LookupError):
                     record = orjson.loads(Path(entry.path).read_bytes())
-                    pid, native_id = int(record["pid"]), record["sessionId"]
+                    pid, native_id = int(record["pid"]), str(record["sessionId"])
                     started = osfile.process_start(pid)
                     token = record.get("procStart")
                     if started is None or (token is not None and str(token) != started):
@@ -172,6 +177,14 @@ def _entries(folder: Path, skipped: list[Skipped]) -> list[os.DirEntry[str]]:
     except OSError as error:
         skipped.append(Skipped(str(folder), error.strerror or str(error)))
         return []
+
+
+def _is_directory(entry: os.DirEntry[str], skipped: list[Skipped]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError as error:
+        skipped.append(Skipped(entry.path, error.strerror or str(error)))
+        return False
 
 
 def _is_plain_directory(entry: os.DirEntry[str]) -> bool:

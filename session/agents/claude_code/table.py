@@ -236,7 +236,7 @@ class LineTable:
         if cwd != self.last_cwd and isinstance(cwd, str):
             self.cwd = self.cwd or cwd
             self.last_cwd = cwd
-        if entrypoint not in self.entrypoints and isinstance(entrypoint, str):
+        if isinstance(entrypoint, str) and entrypoint not in self.entrypoints:
             self.entrypoint = self.entrypoint or entrypoint
             self.entrypoints.add(entrypoint)
         if version != self.version and isinstance(version, str):

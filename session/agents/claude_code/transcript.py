@@ -80,6 +80,9 @@ class Transcript(LineTable):
         self._side_results = (array("I"), array("I"))
         self._goes_around = False  # a compaction that parent links go around is not in the chain
         self._tree: TurnTree | None = None
+        # Shared with views, and replaced when a prompt is added or gets another place.
+        self._leaves: list[array[int]] = []
+        self._placed_prompts = array("i")
         self.earlier: Transcript | None = None
 
     # Scanning
@@ -225,6 +228,8 @@ class Transcript(LineTable):
         """Choose the live branch; `indexed` is how many lines an earlier choice knew."""
         self.bridge_gaps()
         self._tree = None
+        if self._placed_prompts != self.prompt_parents:
+            self._leaves, self._placed_prompts = [], self.prompt_parents[:]
         if self.settled_late:
             indexed, self.settled_late = 0, False
         self.leaf = self._live_leaf()
@@ -542,6 +547,16 @@ class Transcript(LineTable):
             return uid if isinstance(uid, str) else None
         return None
 
+    def leaf_prompts(self) -> array[int]:
+        """The prompt lines of turns that no other turn follows."""
+        if not self._leaves:
+            inner = bytearray(len(self.kinds))
+            for line in self.prompt_parents:
+                if line >= 0:
+                    inner[line] = 1
+            self._leaves.append(array("I", (p for p in self.prompts if not inner[p])))
+        return self._leaves[0]
+
     @property
     def tree(self) -> TurnTree:
         """All turns, of abandoned branches too."""
@@ -555,14 +570,10 @@ class TurnTree:
 
     def __init__(self, transcript: Transcript) -> None:
         self.prompts = transcript.prompts
+        self.leaves = transcript.leaf_prompts()
         self._parents = transcript.prompt_parents
         self._transcript = transcript
         self._ends: dict[int, int] | None = None
-        inner = bytearray(len(transcript.kinds))
-        for line in self._parents:
-            if line >= 0:
-                inner[line] = 1
-        self.leaves = array("I", [prompt for prompt in self.prompts if not inner[prompt]])
 
     def parent(self, prompt: int) -> int:
         """The prompt line of the turn before, -1 for a first turn."""
