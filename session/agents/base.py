@@ -5,27 +5,30 @@ Methods are blocking and run on a worker thread; they raise `session.errors` and
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from session.effects import Effect
-from session.model import (
-    AgentInfo,
-    Boundary,
-    Branch,
-    Gap,
-    Item,
-    Live,
-    Resume,
-    Skipped,
-    Turn,
-    Warn,
-)
-from session.staging import Stage
-from session.store.native_files import CachedFile
 from session.values import value
-from session.work import Work
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from session.effects import Effect
+    from session.model import (
+        AgentInfo,
+        Boundary,
+        Branch,
+        Gap,
+        Item,
+        Live,
+        Resume,
+        Skipped,
+        Turn,
+        Warn,
+    )
+    from session.staging import Stage
+    from session.store.native_files import CachedFile
+    from session.work import Work
 
 
 @value

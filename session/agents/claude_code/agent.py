@@ -1,4 +1,8 @@
-"""Claude Code behind the adapter protocol."""
+"""Claude Code behind the adapter protocol.
+
+A listing mostly shows what is known already, so what reads a transcript, forks or rewinds is
+imported by the methods that do so: it is a third of the start of `turntree sessions`.
+"""
 
 from __future__ import annotations
 
@@ -9,23 +13,24 @@ import threading
 import uuid
 from collections import OrderedDict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import orjson
-from attrs import asdict, evolve
+from attrs import evolve
 
-from session.agents import base
-from session.agents.base import ForkPlan, Listing, Summary
-from session.agents.claude_code import fork, rewind
-from session.agents.claude_code.cut import Cut, dropped_prompt, select
-from session.agents.claude_code.history import History
+from session.agents.base import Built, ForkPlan, Listing, Summary
 from session.agents.claude_code.store import ClaudeStore, NativeFile, is_session_id
-from session.agents.claude_code.transcript import Transcript
-from session.effects import Effect, Swap
 from session.errors import InvalidParams
-from session.model import AgentInfo, Live, Resume, Skipped, Warn
-from session.staging import PREFIX, Stage
+from session.model import AgentInfo, Live, Resume, Skipped, fields_of
 from session.store.native_files import CachedFile, Identity
 from session.work import Work
+
+if TYPE_CHECKING:
+    from session.agents.claude_code.cut import Cut
+    from session.agents.claude_code.fork import NativePlan
+    from session.agents.claude_code.history import History
+    from session.agents.claude_code.transcript import Transcript
+    from session.effects import Effect
 
 _SMALL = 256 << 10
 _CACHED_LINES = 1_200_000  # about 25 MB of index
@@ -131,6 +136,10 @@ class ClaudeCode:
 
     def _look_at(self, file: NativeFile, skipped: list[Skipped]) -> Summary | None:
         """A file's summary, whole when that is cheap; None (and a reason) when it has nothing."""
+        # Needed for files that are new or have changed.
+        from session.agents.claude_code.history import History
+        from session.agents.claude_code.transcript import Transcript
+
         path = Path(file.path)
         try:
             if path in self._open:
@@ -163,6 +172,10 @@ class ClaudeCode:
     # One session
 
     def open(self, path: Path, *, native_id: str | None, work: Work) -> History:
+        # See the top of the file.
+        from session.agents.claude_code.history import History
+        from session.agents.claude_code.transcript import Transcript
+
         with self._lock:
             lock, transcript = self._open.setdefault(path, (threading.Lock(), Transcript(path)))
             self._open.move_to_end(path)
@@ -193,7 +206,7 @@ class ClaudeCode:
         return Resume(command, cwd, self.store.env, reason is None, reason)
 
     def resume_of(self, history: History, plan: ForkPlan) -> Resume:
-        native: fork.NativePlan = plan.native
+        native: NativePlan = plan.native
         destination = native.stage.destination
         source = history.summary
         cwd = native.cwd or source.cwd
@@ -233,30 +246,25 @@ class ClaudeCode:
         cwd: str | None,
         bridge_gaps: bool,
     ) -> ForkPlan:
-        transcript = history.transcript
-        selection = select(transcript, cut, own_records=False, moves=cwd is not None)
-        warnings: list[Warn] = []
-        if selection.gap is not None:
-            if not bridge_gaps:
-                raise history.damaged_at(selection.gap)
-            warnings.append(Warn("gaps_bridged", "Missing records were bridged in the fork."))
-        stage = fork.place(self.store, transcript, child_id, cwd)
-        native = fork.NativePlan(history.native_id, child_id, cut, selection, title, cwd, stage)
-        return ForkPlan(
-            stage=stage if cut.kept else _without_file(stage),
-            kept=cut.kept,
-            total=cut.total,
-            records=len(selection.lines) if cut.kept else 0,
-            bytes=selection.size if cut.kept else 0,
-            last_turn=fork.last_kept_turn(transcript, cut),
-            dropped_prompt=dropped_prompt(transcript, cut),
-            warnings=warnings,
-            native=native,
+        # See the top of the file.
+        from session.agents.claude_code import fork
+
+        return fork.planned(
+            self.store,
+            history,
+            cut,
+            child_id=child_id,
+            title=title,
+            cwd=cwd,
+            bridge_gaps=bridge_gaps,
         )
 
-    def build_fork(self, history: History, plan: ForkPlan, work: Work) -> base.Built:
+    def build_fork(self, history: History, plan: ForkPlan, work: Work) -> Built:
+        # See the top of the file.
+        from session.agents.claude_code import fork
+
         if plan.stage.destination is None:
-            return base.Built(0, 0, [])
+            return Built(0, 0, [])
         built, child = fork.build(self.store, history.transcript, plan.native, work)
         # Known already under the name that it will get; until then nothing asks for it.
         child.path = plan.stage.destination
@@ -265,19 +273,31 @@ class ClaudeCode:
         return built
 
     def stage_folder(self, history: History, operation_id: str) -> Path:
+        # See the top of the file.
+        from session.staging import PREFIX
+
         return history.transcript.path.parent / f"{PREFIX}{operation_id}"
 
     def quick_rewind(self, history: History, cut: Cut) -> Effect | None:
+        # See the top of the file.
+        from session.agents.claude_code import rewind
+
         return rewind.quick_rewind(history.transcript, cut)
 
     def staged_rewind(
         self, history: History, cut: Cut, *, stage: Path, archive: Path, verb: str, work: Work
     ) -> Effect:
+        # See the top of the file.
+        from session.agents.claude_code import rewind
+
         return rewind.staged_rewind(
             history.transcript, cut, stage=stage, archive=archive, verb=verb, work=work
         )
 
     def quick_undo(self, history: History, done: Effect, leaf_before: str | None) -> Effect | None:
+        # See the top of the file.
+        from session.agents.claude_code import rewind
+
         return rewind.quick_undo(history.transcript, done, leaf_before)
 
     def staged_undo(
@@ -291,6 +311,10 @@ class ClaudeCode:
         archive: Path,
         work: Work,
     ) -> Effect:
+        # See the top of the file.
+        from session.agents.claude_code import rewind
+        from session.effects import Swap
+
         assert isinstance(done, Swap)
         return rewind.staged_undo(
             history.transcript,
@@ -304,6 +328,10 @@ class ClaudeCode:
 
     def empty(self, native_id: str, cwd: str | None) -> History:
         """A session that exists only by its id: forked with no turn, not started yet."""
+        # See the top of the file.
+        from session.agents.claude_code.history import History
+        from session.agents.claude_code.transcript import Transcript
+
         folder = self.store.folder_for(cwd or os.getcwd())
         transcript = Transcript(folder / f"{native_id}.jsonl")
         transcript.identity = Identity(0, 0, 0, 0)
@@ -312,8 +340,4 @@ class ClaudeCode:
 
 
 def _encoded(summary: Summary) -> bytes:
-    return orjson.dumps(asdict(summary))
-
-
-def _without_file(stage: Stage) -> Stage:
-    return Stage(stage.folder, None)
+    return orjson.dumps(summary, default=fields_of)
