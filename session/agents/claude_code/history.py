@@ -9,6 +9,7 @@ from session import osfile
 from session.agents.base import Summary
 from session.agents.claude_code import records, turns
 from session.agents.claude_code.cut import Cut, active_number, cut_at, dropped_prompt, find_turn
+from session.agents.claude_code.records import Record
 from session.agents.claude_code.transcript import Transcript
 from session.agents.claude_code.turns import ItemPlace, Place
 from session.errors import InvalidParams, SessionDamaged
@@ -113,8 +114,11 @@ class History:
         return [out[number] for number in numbers]
 
     def _turn(self, place: Place) -> Turn:
+        return self._turn_of(place, turns.read_place(self.transcript, place))
+
+    def _turn_of(self, place: Place, read: list[tuple[int, Record]]) -> Turn:
         last = place.branch == "active" and place.number == self.turn_count
-        return turns.turn_at(self.transcript, place, live=self.live and last)
+        return turns.turn_at(self.transcript, place, read, live=self.live and last)
 
     def branches(self) -> list[Branch]:
         t = self.transcript
@@ -168,40 +172,31 @@ class History:
         )
 
     def turns_of(self, handles: Sequence[tuple[int, int]]) -> list[Turn]:
+        return [self._turn(self._place(prompt, leaf)) for prompt, leaf in handles]
+
+    def _place(self, prompt: int, leaf: int | None = None) -> Place:
+        """Where the turn with this prompt line stands; `leaf` as in `branch_turns`."""
         t = self.transcript
-        names: dict[int, str] = {}
-        out = []
-        for prompt, leaf in handles:
-            number = active_number(t, prompt)
-            parent_line = t.tree.parent(prompt)
-            parent = t.uuid_at(parent_line) if parent_line >= 0 else None
-            if number is not None:
-                out.append(self._turn(turns.active_place(t, number, parent)))
-                continue
-            if leaf not in names:
-                names[leaf] = t.uuid_at(t.spoken(t.tree.end_of(leaf))) or ""
-            path = t.path_to(t.spoken(t.tree.end_of(prompt)), trailing=True)
-            lines = path[path.index(prompt) :] if prompt in path else path[-1:]
-            depth = len(t.tree.path(prompt))
-            out.append(self._turn(Place(lines, depth, names[leaf], parent, False)))
-        return out
+        parent_line = t.tree.parent(prompt)
+        parent = t.uuid_at(parent_line) if parent_line >= 0 else None
+        number = active_number(t, prompt)
+        if number is not None:
+            return turns.active_place(t, number, parent)
+        if leaf is None:
+            leaf = next((leaf for at, leaf in self.branch_turns("all") if at == prompt), prompt)
+        name = t.uuid_at(t.spoken(t.tree.end_of(leaf))) or ""
+        path = t.path_to(t.spoken(t.tree.end_of(prompt)), trailing=True)
+        lines = path[path.index(prompt) :] if prompt in path else path[-1:]
+        return Place(lines, len(t.tree.path(prompt)), name, parent, False)
 
     def items(
         self, turn_id: str, max_bytes: int, cursor: str | None
     ) -> tuple[Turn, list[Item], str | None]:
         t = self.transcript
-        prompt = find_turn(t, turn_id)
-        leaf = next((leaf for at, leaf in self.branch_turns("all") if at == prompt), prompt)
-        turn = self.turns_of([(prompt, leaf)])[0]
-        number = active_number(t, prompt)
-        if number is not None:
-            lines = t.turn_lines(number)
-        else:
-            path = t.path_to(t.spoken(t.tree.end_of(prompt)), trailing=True)
-            lines = path[path.index(prompt) :]
-        start = _place_of(cursor)
-        items, after = turns.items_from(t, [*lines, *t.side_results(lines)], start, max_bytes)
-        return turn, items, None if after is None else _cursor_of(after)
+        place = self._place(find_turn(t, turn_id))
+        read = turns.read_place(t, place)
+        items, after = turns.items_from(t, read, _place_of(cursor), max_bytes)
+        return self._turn_of(place, read), items, None if after is None else _cursor_of(after)
 
     # Cuts
 

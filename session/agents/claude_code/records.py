@@ -6,6 +6,7 @@ Messages (`user`, `assistant`, `attachment`, `system`) form the conversation's t
 
 from __future__ import annotations
 
+import codecs
 import json
 import re
 from typing import Any
@@ -73,6 +74,10 @@ _INJECTED_ORIGINS = frozenset(
 
 _DECODER = json.JSONDecoder()
 
+_LONG = 2048
+_SAID_AGAIN = b',"toolUseResult":'
+_SHOWN = {"message", "uuid", "timestamp"}
+
 INTERRUPTED = "[Request interrupted by user"
 
 
@@ -91,6 +96,33 @@ def parse(line: bytes | memoryview) -> Record | None:
         except (ValueError, RecursionError):
             return None
     return value if isinstance(value, dict) else None
+
+
+def parse_said(line: bytes) -> Record | None:
+    """`parse`, less the `toolUseResult` of a long line unless that names a file.
+
+    It says in other members what the message says: half of the line.
+    """
+    at = _said_again(line) if len(line) > _LONG else -1
+    if at > 0:
+        try:
+            record: Record = orjson.loads(line[:at] + b"}")
+        except orjson.JSONDecodeError:
+            return parse(line)
+        if record.keys() >= _SHOWN:
+            return record
+    return parse(line)
+
+
+def _said_again(line: bytes) -> int:
+    """Where a `toolUseResult` without a file's name begins, -1 for nowhere."""
+    middle = len(line) // 2
+    at = line.find(_SAID_AGAIN, middle - _LONG // 2, middle + _LONG // 2)
+    if at < 0:
+        at = line.find(_SAID_AGAIN)
+    if at < 0 or line.startswith(b'{"stdout":', at + len(_SAID_AGAIN)):
+        return at
+    return -1 if line.find(b'"filePath":', at) > 0 else at
 
 
 def leading(line: bytes) -> tuple[Record, int] | None:
@@ -172,7 +204,7 @@ def _as_typed(text: str) -> str:
 
 
 def block_text(block: Record) -> str:
-    """The text of a content block of any type, as a person would read it."""
+    """The text of a content block of any type, as a person would read it; see `measured`."""
     type_ = block.get("type")
     if type_ == "thinking":
         return _text(block.get("thinking"))
@@ -191,30 +223,42 @@ def block_text(block: Record) -> str:
 
 
 def _text(value: Any) -> str:
-    return clean(value) if isinstance(value, str) else "" if value is None else _json(value)
+    return value if isinstance(value, str) else "" if value is None else _json(value)
 
 
 def _json(value: Any) -> str:
     try:
         return orjson.dumps(value).decode()
     except (TypeError, orjson.JSONEncodeError):
-        return clean(json.dumps(value, ensure_ascii=False, default=str))
+        return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def measured(text: str) -> tuple[str, int]:
+    """Text that any JSON encoder takes (lone surrogates become U+FFFD), and its size in bytes."""
+    if text.isascii():
+        return text, len(text)
+    try:
+        # Unlike `encode`, it leaves the UTF-8 form with the string, where orjson finds it.
+        return text, codecs.readbuffer_encode(text)[1]
+    except UnicodeEncodeError:
+        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        return text, len(text.encode())
 
 
 def clean(text: str) -> str:
-    """Text that any JSON encoder takes: lone surrogates become U+FFFD."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text
+    return measured(text)[0]
 
 
 def preview(text: str, limit: int = 200) -> str:
     """At most `limit` characters on one line."""
-    head = clean(text[: limit * 20])
-    line = " ".join(head.split())
-    return line if len(line) <= limit else line[: limit - 1] + "…"
+    # Mostly what is not far from the start suffices; a text may begin with much white space.
+    for enough in (limit * 2, limit * 20):
+        line = " ".join(clean(text[:enough]).split())
+        if len(line) > limit:
+            return line[: limit - 1] + "…"
+        if len(text) <= enough:
+            break
+    return line
 
 
 _TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d+)?Z")

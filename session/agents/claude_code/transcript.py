@@ -13,7 +13,7 @@ import hashlib
 import os
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from session import osfile
@@ -521,17 +521,33 @@ class Transcript(LineTable):
                 position += len(data)
         return count
 
-    def read(self, lines: array[int] | list[int]) -> Iterator[tuple[int, Record]]:
-        """The records of `lines`, in that order."""
-        fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            for line in lines:
+    def read(
+        self,
+        lines: array[int] | list[int],
+        parse: Callable[[bytes], Record | None] = records.parse,
+    ) -> Iterator[tuple[int, Record]]:
+        """The records of `lines`, in that order; `parse` makes them of the file's lines."""
+        with osfile.opened(self.path, os.O_RDONLY) as fd:
+            block, begin = b"", 0
+            for at, line in enumerate(lines):
                 start, end = self.span(line)
-                record = records.parse(osfile.pread(fd, end - start, start))
+                if not begin <= start <= end <= begin + len(block):
+                    begin = start
+                    block = osfile.pread(fd, self._end_of_run(lines, at) - start, start)
+                record = parse(block[start - begin : end - begin])
                 if record is not None:
                     yield line, record
-        finally:
-            os.close(fd)
+
+    def _end_of_run(self, lines: array[int] | list[int], at: int) -> int:
+        """Where in the file the lines end that are neighbours from `lines[at]` on."""
+        first = lines[at]
+        begin, end = self.span(first)
+        while (at := at + 1) < len(lines) and 0 < lines[at] - lines[at - 1] < 4:
+            _, next_end = self.span(lines[at])
+            if next_end - begin > _WINDOW:
+                break
+            end = next_end
+        return end
 
     def read_from(self, offsets: Iterable[int]) -> Iterator[tuple[int, Record]]:
         """The records of the lines that start at these bytes, each with its offset."""

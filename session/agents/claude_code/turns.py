@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable
 
 import orjson
 
@@ -44,10 +43,16 @@ def active_place(transcript: Transcript, number: int, parent: str | None) -> Pla
     return Place(lines, number, "active", parent, compacted)
 
 
-def turn_at(transcript: Transcript, place: Place, *, live: bool) -> Turn:
-    """Read one turn; `live` says whether a program that may be writing it lives."""
+def read_place(transcript: Transcript, place: Place) -> list[tuple[int, Record]]:
+    """The records of a turn: its lines, then results of parallel calls that stand aside."""
     lines = [*place.lines, *transcript.side_results(place.lines)]
-    read = list(transcript.read(lines))
+    return list(transcript.read(lines, records.parse_said))
+
+
+def turn_at(
+    transcript: Transcript, place: Place, read: list[tuple[int, Record]], *, live: bool
+) -> Turn:
+    """One turn; `live` says whether a program that may be writing it lives."""
     opening = read[0][1]
     prompt = records.prompt_text(opening) or ""
     response: str | None = None
@@ -74,7 +79,7 @@ def turn_at(transcript: Transcript, place: Place, *, live: bool) -> Turn:
         parent_turn_id=place.parent,
         branch=place.branch,
         prompt=records.preview(prompt),
-        prompt_bytes=len(records.clean(prompt).encode()),
+        prompt_bytes=records.measured(prompt)[1],
         response=None if response is None else records.preview(response),
         started_at=started,
         ended_at=ended,
@@ -138,26 +143,28 @@ class ItemPlace:
 
 
 def items_from(
-    transcript: Transcript, lines: Iterable[int], start: ItemPlace, max_bytes: int
+    transcript: Transcript, read: list[tuple[int, Record]], start: ItemPlace, max_bytes: int
 ) -> tuple[list[Item], ItemPlace | None]:
-    """Items of a turn from `start`, at most about `max_bytes` of text; and where to go on.
+    """Items of a turn's records from `start`, at most about `max_bytes` of text; and where to
+    go on.
 
     A text that does not fit is cut between characters and goes on in the next page under the
     same item id; `bytes` is the size of the whole text.
     """
     items: list[Item] = []
     room = max_bytes
-    ordered = sorted(lines)
-    for index, (line, record) in enumerate(transcript.read(ordered[start.index :]), start.index):
+    ordered = sorted(read, key=lambda entry: entry[0])
+    for index, (line, record) in enumerate(ordered[start.index :], start.index):
         kind = transcript.kinds[line] & KIND
         first = start.block if index == start.index else 0
         for block, part in list(enumerate(_parts(kind, record)))[first:]:
+            whole, size = records.measured(part.text)
             offset = start.offset if (index, block) == (start.index, start.block) else 0
-            text = part.text[offset:]
+            text, left = (whole[offset:], -1) if offset else (whole, size)
             if room <= 0 and text and items:
                 return items, ItemPlace(index, block, offset)
-            shown = _fit(text, max(room, 4))
-            room -= len(shown.encode())
+            shown, taken = _fit(text, left, max(room, 4))
+            room -= taken
             items.append(
                 Item(
                     item_id=f"{record['uuid']}:{block}" if part.of_many else record["uuid"],
@@ -165,8 +172,8 @@ def items_from(
                     text=shown,
                     tool=part.tool,
                     call_id=part.call_id,
-                    bytes=len(part.text.encode()),
-                    truncated=len(shown) < len(part.text),
+                    bytes=size,
+                    truncated=len(shown) < len(whole),
                 )
             )
             if len(shown) < len(text):
@@ -185,7 +192,7 @@ class _Part:
 
 def _parts(kind: int, record: Record) -> list[_Part]:
     if kind == PROMPT:
-        return [_Part("user", records.clean(records.prompt_text(record) or ""))]
+        return [_Part("user", records.prompt_text(record) or "")]
     attachment = record.get("attachment")
     if isinstance(attachment, dict) and attachment.get("type") == "queued_command":
         # A prompt typed while the turn ran.
@@ -213,14 +220,14 @@ def _block_part(kind: int, block: Record, many: bool) -> _Part:
 
 def _event_text(record: Record) -> str:
     shown = record.get("attachment") or record.get("content") or record.get("subtype")
-    return records.clean(shown) if isinstance(shown, str) else _compact(shown)
+    return shown if isinstance(shown, str) else _compact(shown)
 
 
 def _compact(value: object) -> str:
     try:
         return orjson.dumps(value).decode()
     except TypeError:
-        return records.clean(repr(value))
+        return repr(value)
 
 
 def _string(block: Record, key: str) -> str | None:
@@ -228,8 +235,12 @@ def _string(block: Record, key: str) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _fit(text: str, room: int) -> str:
-    if len(text) * 4 <= room:
-        return text
+def _fit(text: str, size: int, room: int) -> tuple[str, int]:
+    """As much of `text` (`size` bytes, -1: not known) as has room, and how many bytes that is."""
+    if 0 <= size <= room:
+        return text, size
     raw = text.encode()
-    return text if len(raw) <= room else raw[:room].decode("utf-8", "ignore")
+    if len(raw) <= room:
+        return text, len(raw)
+    shown = raw[:room].decode("utf-8", "ignore")
+    return shown, len(shown.encode())
