@@ -2,25 +2,43 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from attrs import define
 
 from session.agents.base import History
 from session.catalog import Catalog, Located
 from session.errors import StaleRevision
+from session.later import later
 from session.model import Change, Session
-from session.operations import Operations
 from session.store.database import Store
-from session.values import value
 from session.watch import Changes
 from session.work import Work
 
+if TYPE_CHECKING:
+    from session import locks, operations
+else:
+    # What only looks does without the rooms that change files.
+    locks = later("session.locks")
+    operations = later("session.operations")
 
-@value
+
+@define(frozen=True, slots=False, eq=False, repr=False)
 class Context:
+    """`home` is Turntree's own directory; `program` is what others are told of who holds a lock."""
+
     store: Store
     catalog: Catalog
-    operations: Operations
     changes: Changes
+    home: Path
+    program: str
+
+    @cached_property
+    def operations(self) -> operations.Operations:
+        guards = locks.Locks(self.home, self.program)
+        return operations.Operations(self.store, guards, self.home)
 
     async def open(self, session_id: str, work: Work) -> tuple[Located, History]:
         """A session indexed as it is now.  Raises SessionNotFound, StorageError."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import filecmp
 import os
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
@@ -68,8 +67,9 @@ class Append(Effect):
         with osfile.opened(Path(self.path), os.O_RDWR | os.O_APPEND) as fd:
             _require(fd, self.path, self.inode, self.size)
             try:
-                osfile.write_all(fd, data)
-                osfile.fsync_file(fd)
+                with osfile.naming(Path(self.path)):
+                    osfile.write_all(fd, data)
+                    osfile.fsync_file(fd)
             except OSError:
                 found = osfile.pread(fd, len(data) + 1, self.size)
                 if data.startswith(found):
@@ -223,7 +223,7 @@ class Move(Effect):
         # Across file systems first beside the target, then one step that replaces nothing.
         staged = target.with_name(f".turntree-{target.name}")
         osfile.remove_tree(staged)
-        shutil.copy2(source, staged)
+        osfile.copy_tree(source, staged)
         osfile.fsync_tree(staged)
         try:
             osfile.publish(staged, target)
@@ -259,7 +259,7 @@ def keep(path: Path, archive: Path) -> None:
     try:
         os.link(path, partial)
     except OSError:
-        shutil.copy2(path, partial)
+        osfile.copy_tree(path, partial)
         osfile.fsync_tree(partial)
     os.replace(partial, archive)
     # Renaming one link of a file over another of it does nothing.

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from platformdirs import user_state_path
+from session.later import later
+
+if TYPE_CHECKING:
+    import platformdirs
+else:
+    # Whoever chooses a directory does not wait for what would look for one.
+    platformdirs = later("platformdirs")
 
 
 def home() -> Path:
     """`$TURNTREE_HOME`, else the platform's user state directory.  Not created here."""
     chosen = os.environ.get("TURNTREE_HOME")
-    return Path(chosen).expanduser().absolute() if chosen else user_state_path("turntree")
+    if chosen:
+        return Path(chosen).expanduser().absolute()
+    return platformdirs.user_state_path("turntree")

@@ -61,18 +61,32 @@ class Writer:
         self.size = 0
 
     def write(self, data: bytes) -> None:
-        write_all(self._fd, data)
+        with naming(self._path):
+            write_all(self._fd, data)
         self.size += len(data)
 
     def write_and_compare(self, data: bytes) -> None:
         """Write, and read it back to see that the file holds it.  Raises OSError (EIO)."""
-        write_all(self._fd, data)
+        with naming(self._path):
+            write_all(self._fd, data)
         if pread(self._fd, len(data), self.size) != data:
             raise OSError(errno.EIO, "the file does not hold what was written", str(self._path))
         self.size += len(data)
 
     def make_durable(self) -> None:
-        fsync_file(self._fd)
+        with naming(self._path):
+            fsync_file(self._fd)
+
+
+@contextlib.contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Let an error of a descriptor say which file it was about."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = str(path)
+        raise
 
 
 @contextlib.contextmanager
@@ -165,18 +179,31 @@ def move_tree(source: Path, destination: Path) -> None:
     except OSError as error:
         if error.errno != errno.EXDEV:
             raise
-        partial = destination.with_name(destination.name + ".partial")
+        partial = destination.with_name(f".turntree-{destination.name}")
         remove_tree(partial)
-        if source.is_dir():
-            shutil.copytree(source, partial, symlinks=True)
-        else:
-            shutil.copy2(source, partial)
-        fsync_tree(partial)
+        try:
+            copy_tree(source, partial)
+            fsync_tree(partial)
+        except OSError:
+            remove_tree(partial)
+            raise
         os.rename(partial, destination)
         fsync_directory(destination.parent)
         remove_tree(source)
     fsync_directory(destination.parent)
     fsync_directory(source.parent)
+
+
+def copy_tree(source: Path, target: Path) -> None:
+    """Copy a file, or a directory and everything in it, with times and modes."""
+    if not source.is_dir() or source.is_symlink():
+        with naming(target):
+            shutil.copy2(source, target, follow_symlinks=False)
+        return
+    target.mkdir(mode=0o700)
+    for entry in sorted(source.iterdir()):
+        copy_tree(entry, target / entry.name)
+    shutil.copystat(source, target)
 
 
 def fsync_tree(path: Path) -> None:

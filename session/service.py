@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from session import forking, ids, paging, rewinding
+from session import ids
 from session.agents.base import Agent
 from session.agents.claude_code.agent import ClaudeCode
 from session.catalog import Catalog, Query
 from session.context import Context
 from session.errors import InvalidParams, TurntreeError
 from session.home import home as default_home
-from session.locks import Locks
+from session.later import later
 from session.model import (
     AgentInfo,
     Allocated,
@@ -33,11 +32,21 @@ from session.model import (
     TurnPage,
     UndoResult,
 )
-from session.operations import Operations
 from session.store.database import Store
 from session.store.operations import page as operation_page
 from session.watch import Changes
 from session.work import Report, Work
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from session import forking, paging, rewinding
+else:
+    # A command line uses one verb.
+    asyncio = later("asyncio")
+    forking = later("session.forking")
+    paging = later("session.paging")
+    rewinding = later("session.rewinding")
 
 
 def _known_agents() -> dict[str, Agent]:
@@ -55,8 +64,7 @@ class Service:
 
     def __init__(self, store: Store, home: Path, program: str) -> None:
         catalog = Catalog(store, _known_agents())
-        operations = Operations(store, Locks(home, program), home)
-        self.context = Context(store, catalog, operations, Changes(catalog))
+        self.context = Context(store, catalog, Changes(catalog), home, program)
         self._indexing: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -72,7 +80,8 @@ class Service:
     async def close(self) -> None:
         for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._tasks:
+            await asyncio.gather(*self._tasks, return_exceptions=True)
         self.context.changes.close()
         await self.context.store.close()
 

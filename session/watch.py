@@ -7,15 +7,25 @@ file's state and not told again.
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from session.catalog import Catalog
+from session.later import later
 from session.model import Change
 from session.store.native_files import Identity
 from session.work import Work
+
+if TYPE_CHECKING:
+    import asyncio
+
+    import watchfiles
+else:
+    # Only a server follows changes.
+    asyncio = later("asyncio")
+    watchfiles = later("watchfiles")
 
 _TAIL = 4096
 
@@ -61,9 +71,6 @@ class Changes:
             await asyncio.gather(watching, return_exceptions=True)
 
     async def _watch(self, stop: asyncio.Event) -> None:
-        # Costs 30 ms to import and is needed by servers only.
-        import watchfiles
-
         agents = self._catalog.agents
         for agent in agents:
             for folder in agent.watched():

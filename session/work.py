@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import threading
 from collections.abc import Callable, Coroutine
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from session.errors import Cancelled
+from session.later import later
+
+if TYPE_CHECKING:
+    import asyncio
+    from concurrent import futures
+else:
+    # A command that only looks runs without an event loop, on one thread.
+    asyncio = later("asyncio")
+    futures = later("concurrent.futures")
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -85,12 +92,12 @@ class Work:
             return result
 
 
-_POOL: ThreadPoolExecutor | None = None
+_POOL: futures.ThreadPoolExecutor | None = None
 
 
-def _pool() -> ThreadPoolExecutor:
+def _pool() -> futures.ThreadPoolExecutor:
     # Made when first needed: a command line that reads one row starts no thread.
     global _POOL
     if _POOL is None:
-        _POOL = ThreadPoolExecutor(max_workers=8, thread_name_prefix="turntree-work")
+        _POOL = futures.ThreadPoolExecutor(max_workers=8, thread_name_prefix="turntree-work")
     return _POOL

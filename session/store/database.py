@@ -76,7 +76,7 @@ class Store:
             while not osfile.try_lock(fd):
                 await asyncio.sleep(0.02)
             with contextlib.suppress(sqlite3.DatabaseError):
-                return cls(path, await _connect(str(path)), None)
+                return cls(path, await _connect(str(path), check=True), None)
             aside = _set_aside(path)
             store = cls(path, await _connect(str(path)), None)
         finally:
@@ -111,9 +111,26 @@ class Store:
             with contextlib.suppress(Exception):
                 await hop(_nothing)  # type: ignore[no-untyped-call]
             raise
-        except sqlite3.Error as error:
+        except sqlite3.DatabaseError as error:
+            if getattr(error, "sqlite_errorname", "") in ("SQLITE_CORRUPT", "SQLITE_NOTADB"):
+                await self._replace(error)
             raise _storage_error(error, self.path) from error
+        except (sqlite3.Error, ValueError) as error:
+            raise StorageError(
+                f"Turntree's database {self.path}: {error}. Try again.",
+                path=str(self.path),
+                errno=None,
+            ) from error
         return result
+
+    async def _replace(self, damage: sqlite3.DatabaseError) -> None:
+        """Go on with a new database, for a damage that only a statement came upon."""
+        if self.refusal is not None:
+            return
+        await self.close()
+        fresh = await Store._open_anew(self.path, damage)
+        self._connection, self._reader = fresh._connection, fresh._reader
+        self.notice = fresh.notice or self.notice
 
     async def read(
         self, fn: Callable[Concatenate[sqlite3.Connection, P], R], *args: P.args, **kwargs: P.kwargs
@@ -135,10 +152,21 @@ def _nothing() -> None:
 
 
 @contextlib.contextmanager
-def transaction(connection: sqlite3.Connection, *, durable: bool = True) -> Iterator[None]:
-    """One write transaction; with `durable` it is on the disk when the block ends."""
+def transaction(
+    connection: sqlite3.Connection, *, durable: bool = True, patient: bool = True
+) -> Iterator[None]:
+    """One write transaction; with `durable` it is on the disk when the block ends.
+
+    Without `patient` it raises at once when another process is writing.
+    """
     connection.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
-    connection.execute("BEGIN IMMEDIATE")
+    if not patient:
+        connection.execute("PRAGMA busy_timeout=0")
+    try:
+        connection.execute("BEGIN IMMEDIATE")
+    finally:
+        if not patient:
+            connection.execute(f"PRAGMA busy_timeout={int(_BUSY_SECONDS * 1000)}")
     try:
         yield
         connection.execute("COMMIT")
@@ -177,7 +205,9 @@ def _connect_reader(path: Path) -> sqlite3.Connection | None:
     return None
 
 
-async def _connect(path: str, *, read_only: bool = False) -> aiosqlite.Connection:
+async def _connect(
+    path: str, *, read_only: bool = False, check: bool = False
+) -> aiosqlite.Connection:
     connection = aiosqlite.connect(path, isolation_level=None, timeout=_BUSY_SECONDS, uri=read_only)
     # A thread that only waits for work must not keep a process alive that is on its way out.
     connection._thread.daemon = True
@@ -186,6 +216,8 @@ async def _connect(path: str, *, read_only: bool = False) -> aiosqlite.Connectio
         await connection._execute(  # type: ignore[no-untyped-call]
             _prepare, connection._conn, Path(path), read_only
         )
+        if check:
+            await connection._execute(_require_sound, connection._conn)  # type: ignore[no-untyped-call]
     except BaseException:
         await connection.close()
         raise
@@ -205,6 +237,12 @@ def _prepare(connection: sqlite3.Connection, path: Path, read_only: bool) -> Non
         with contextlib.suppress(OSError):
             path.chmod(0o600)
     migrate(connection, path)
+
+
+def _require_sound(connection: sqlite3.Connection) -> None:
+    (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+    if verdict != "ok":
+        raise sqlite3.DatabaseError(verdict)
 
 
 def migrate(connection: sqlite3.Connection, path: Path) -> None:

@@ -35,7 +35,7 @@ def load(connection: sqlite3.Connection, agent: str) -> dict[str, CachedFile]:
 
 
 def save(connection: sqlite3.Connection, agent: str, files: Iterable[CachedFile]) -> None:
-    with transaction(connection, durable=False):
+    with transaction(connection, durable=False, patient=False):
         connection.executemany(
             "INSERT OR REPLACE INTO native_files"
             " (path, agent, device, inode, size, mtime_ns, summary) VALUES (?,?,?,?,?,?,?)",
@@ -55,7 +55,7 @@ def save(connection: sqlite3.Connection, agent: str, files: Iterable[CachedFile]
 
 
 def forget(connection: sqlite3.Connection, paths: Iterable[str]) -> None:
-    with transaction(connection, durable=False):
+    with transaction(connection, durable=False, patient=False):
         connection.executemany("DELETE FROM native_files WHERE path=?", [(p,) for p in paths])
 
 

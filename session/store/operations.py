@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import sqlite3
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from session import osfile
+from session.later import later
 from session.model import Operation, OperationPage, fields_of
 from session.store.database import transaction
 from session.values import value
+
+if TYPE_CHECKING:
+    import hashlib
+else:
+    # Only what is written is digested.
+    hashlib = later("hashlib")
 
 
 @value

@@ -1,8 +1,4 @@
-"""Claude Code behind the adapter protocol.
-
-A listing mostly shows what is known already, so what reads a transcript, forks or rewinds is
-imported by the methods that do so: it is a third of the start of `turntree sessions`.
-"""
+"""Claude Code behind the adapter protocol."""
 
 from __future__ import annotations
 
@@ -21,16 +17,28 @@ from attrs import evolve
 from session.agents.base import Built, ForkPlan, Listing, Summary
 from session.agents.claude_code.store import ClaudeStore, NativeFile, is_session_id
 from session.errors import InvalidParams
+from session.later import later
 from session.model import AgentInfo, Live, Resume, Skipped, fields_of
 from session.store.native_files import CachedFile, Identity
 from session.work import Work
 
 if TYPE_CHECKING:
+    from session import effects, staging
+    from session.agents.claude_code import fork, rewind
+    from session.agents.claude_code import history as histories
+    from session.agents.claude_code import transcript as transcripts
     from session.agents.claude_code.cut import Cut
-    from session.agents.claude_code.fork import NativePlan
     from session.agents.claude_code.history import History
     from session.agents.claude_code.transcript import Transcript
     from session.effects import Effect
+else:
+    # A listing mostly shows what is known: it reads no transcript and changes nothing.
+    effects = later("session.effects")
+    fork = later("session.agents.claude_code.fork")
+    histories = later("session.agents.claude_code.history")
+    rewind = later("session.agents.claude_code.rewind")
+    staging = later("session.staging")
+    transcripts = later("session.agents.claude_code.transcript")
 
 _SMALL = 256 << 10
 _CACHED_LINES = 1_200_000  # about 25 MB of index
@@ -136,21 +144,17 @@ class ClaudeCode:
 
     def _look_at(self, file: NativeFile, skipped: list[Skipped]) -> Summary | None:
         """A file's summary, whole when that is cheap; None (and a reason) when it has nothing."""
-        # Needed for files that are new or have changed.
-        from session.agents.claude_code.history import History
-        from session.agents.claude_code.transcript import Transcript
-
         path = Path(file.path)
         try:
             if path in self._open:
                 history = self.open(path, native_id=file.native_id, work=Work())
             else:
-                transcript = Transcript(path)
+                transcript = transcripts.Transcript(path)
                 if file.identity.size <= _SMALL:
                     transcript.refresh()
                 else:
                     transcript.glance()
-                history = History(transcript, file.native_id, {})
+                history = histories.History(transcript, file.native_id, {})
         except OSError as error:
             skipped.append(Skipped(file.path, error.strerror or str(error)))
             return None
@@ -172,12 +176,10 @@ class ClaudeCode:
     # One session
 
     def open(self, path: Path, *, native_id: str | None, work: Work) -> History:
-        # See the top of the file.
-        from session.agents.claude_code.history import History
-        from session.agents.claude_code.transcript import Transcript
-
         with self._lock:
-            lock, transcript = self._open.setdefault(path, (threading.Lock(), Transcript(path)))
+            lock, transcript = self._open.setdefault(
+                path, (threading.Lock(), transcripts.Transcript(path))
+            )
             self._open.move_to_end(path)
             total = sum(len(entry.kinds) for _, entry in self._open.values())
             while total > _CACHED_LINES and len(self._open) > 1:
@@ -186,7 +188,7 @@ class ClaudeCode:
         with lock:
             transcript.refresh(work)
             view = transcript.view()
-        return History(view, native_id or path.stem, self.live())
+        return histories.History(view, native_id or path.stem, self.live())
 
     def resume(self, summary: Summary) -> Resume:
         native_id = summary.native_id
@@ -206,7 +208,7 @@ class ClaudeCode:
         return Resume(command, cwd, self.store.env, reason is None, reason)
 
     def resume_of(self, history: History, plan: ForkPlan) -> Resume:
-        native: NativePlan = plan.native
+        native: fork.NativePlan = plan.native
         destination = native.stage.destination
         source = history.summary
         cwd = native.cwd or source.cwd
@@ -246,9 +248,6 @@ class ClaudeCode:
         cwd: str | None,
         bridge_gaps: bool,
     ) -> ForkPlan:
-        # See the top of the file.
-        from session.agents.claude_code import fork
-
         return fork.planned(
             self.store,
             history,
@@ -260,9 +259,6 @@ class ClaudeCode:
         )
 
     def build_fork(self, history: History, plan: ForkPlan, work: Work) -> Built:
-        # See the top of the file.
-        from session.agents.claude_code import fork
-
         if plan.stage.destination is None:
             return Built(0, 0, [])
         built, child = fork.build(self.store, history.transcript, plan.native, work)
@@ -273,31 +269,19 @@ class ClaudeCode:
         return built
 
     def stage_folder(self, history: History, operation_id: str) -> Path:
-        # See the top of the file.
-        from session.staging import PREFIX
-
-        return history.transcript.path.parent / f"{PREFIX}{operation_id}"
+        return history.transcript.path.parent / f"{staging.PREFIX}{operation_id}"
 
     def quick_rewind(self, history: History, cut: Cut) -> Effect | None:
-        # See the top of the file.
-        from session.agents.claude_code import rewind
-
         return rewind.quick_rewind(history.transcript, cut)
 
     def staged_rewind(
         self, history: History, cut: Cut, *, stage: Path, archive: Path, verb: str, work: Work
     ) -> Effect:
-        # See the top of the file.
-        from session.agents.claude_code import rewind
-
         return rewind.staged_rewind(
             history.transcript, cut, stage=stage, archive=archive, verb=verb, work=work
         )
 
     def quick_undo(self, history: History, done: Effect, leaf_before: str | None) -> Effect | None:
-        # See the top of the file.
-        from session.agents.claude_code import rewind
-
         return rewind.quick_undo(history.transcript, done, leaf_before)
 
     def staged_undo(
@@ -311,11 +295,7 @@ class ClaudeCode:
         archive: Path,
         work: Work,
     ) -> Effect:
-        # See the top of the file.
-        from session.agents.claude_code import rewind
-        from session.effects import Swap
-
-        assert isinstance(done, Swap)
+        assert isinstance(done, effects.Swap)
         return rewind.staged_undo(
             history.transcript,
             done,
@@ -328,15 +308,11 @@ class ClaudeCode:
 
     def empty(self, native_id: str, cwd: str | None) -> History:
         """A session that exists only by its id: forked with no turn, not started yet."""
-        # See the top of the file.
-        from session.agents.claude_code.history import History
-        from session.agents.claude_code.transcript import Transcript
-
         folder = self.store.folder_for(cwd or os.getcwd())
-        transcript = Transcript(folder / f"{native_id}.jsonl")
+        transcript = transcripts.Transcript(folder / f"{native_id}.jsonl")
         transcript.identity = Identity(0, 0, 0, 0)
         transcript.cwd = transcript.last_cwd = cwd
-        return History(transcript, native_id, self.live())
+        return histories.History(transcript, native_id, self.live())
 
 
 def _encoded(summary: Summary) -> bytes:

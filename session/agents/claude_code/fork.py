@@ -239,7 +239,8 @@ def _copy_companions(
 def _copy(source: Path, target: Path, warnings: list[Warn]) -> None:
     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     try:
-        shutil.copyfile(source, target)
+        with osfile.naming(target):
+            shutil.copyfile(source, target)
     except FileNotFoundError:
         warnings.append(
             Warn("companion_missing", f"{source} is gone; the fork refers to it without having it.")
