@@ -27,7 +27,7 @@ FLOORS = (
     ("session.agents",),
     ("session.effects", "session.staging", "session.locks", "session.store"),
     ("session.osfile", "session.faults", "session.home", "session.ids"),
-    ("session.model", "session.errors", "session.work", "session.values"),
+    ("session.model", "session.errors", "session.work", "session.values", "session.later"),
 )
 """The rooms of the engine from the verbs down to the words, as docs/architecture.md has them."""
 INSTALLED_AS = {"attrs": {"attrs", "attr"}}
@@ -153,6 +153,34 @@ def explained(found: Import, lines: list[str]) -> bool:
     while lines[above].lstrip().startswith(("import ", "from ")):
         above -= 1
     return "  # " in lines[found.line - 1] or lines[above].lstrip().startswith("#")
+
+
+@pytest.mark.parametrize("source", named(SOURCES))
+def test_what_is_imported_later_is_what_type_checkers_see(source: Source) -> None:
+    for node in ast.parse(source.path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.If) and (later := dict(imported_later(node.orelse))):
+            assert ast.unparse(node.test) == "TYPE_CHECKING"
+            assert later.items() <= dict(bound_by_imports(node.body)).items()
+
+
+def imported_later(statements: list[ast.stmt]) -> Iterator[tuple[str, str]]:
+    """(name, module) of each `name = later("module")`."""
+    for node in statements:
+        match node:
+            case ast.Assign(
+                targets=[ast.Name(name)],
+                value=ast.Call(func=ast.Name("later"), args=[ast.Constant(str(module))]),
+            ):
+                yield name, module
+
+
+def bound_by_imports(statements: list[ast.stmt]) -> Iterator[tuple[str, str]]:
+    """(name, what it stands for) of each import."""
+    for node in statements:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            package = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""
+            for alias in node.names:
+                yield alias.asname or alias.name, package + alias.name
 
 
 def test_each_dependency_is_used_and_has_its_reason_in_the_docs() -> None:
