@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import os
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-import orjson
 from attrs import evolve
 
 from session import ids
@@ -26,6 +25,7 @@ from session.model import (
 from session.store import lineage, native_files, operations
 from session.store.database import Store
 from session.store.lineage import ForkRow
+from session.store.native_files import NO_FILE, CachedFile
 from session.store.operations import OperationRow
 from session.values import value
 from session.work import Work
@@ -168,10 +168,11 @@ class Catalog:
     ) -> tuple[SessionPage, list[str]]:
         """A page, newest first; and the ids of sessions on it that are not indexed yet."""
         after = _read_cursor(cursor)
+        wanted = _Filter(query)
         forks = await self._store.run(lineage.all_forks)
         skipped: list[Skipped] = []
         searched: list[Searched] = []
-        found: list[tuple[tuple[str, str], Agent, Summary, OperationRow | None]] = []
+        found: list[tuple[tuple[str, str], Agent, CachedFile, OperationRow | None]] = []
         for agent in self._agents.values():
             if agents is not None and agent.name not in agents:
                 continue
@@ -179,28 +180,29 @@ class Catalog:
             searched.append(Searched(agent.name, info.store, info.available))
             listing = await self._scan(agent, work)
             skipped += listing.skipped
-            entries: list[tuple[Summary, OperationRow | None]] = [
-                (summary, None) for summary in listing.summaries
+            entries: list[tuple[CachedFile, OperationRow | None]] = [
+                (file, None) for file in listing.files
             ]
-            entries += await self._unborn(agent, {s.native_id for s in listing.summaries}, query)
-            for summary, row in entries:
-                session_id = f"{agent.name}:{summary.native_id}"
-                if _matches(query, agent, summary, forks.get(session_id), row):
-                    key = (_sort_time(summary, forks.get(session_id), row), session_id)
+            entries += await self._unborn(agent, {f.native_id for f in listing.files}, query)
+            for file, row in entries:
+                session_id = f"{agent.name}:{file.native_id}"
+                fork = forks.get(session_id)
+                if wanted(agent, file, fork, row):
+                    key = (_sort_time(file, fork, row), session_id)
                     if after is None or key < after:
-                        found.append((key, agent, summary, row))
-        found.sort(key=lambda entry: entry[0], reverse=True)
+                        found.append((key, agent, file, row))
+        found.sort(key=itemgetter(0), reverse=True)
         page, rest = found[:limit], found[limit:]
         live = {agent.name: agent.live() for agent in self._agents.values()}
         sessions = [
             self._session(
                 agent,
-                summary,
+                Summary.unpacked(file),
                 live[agent.name],
-                forks.get(f"{agent.name}:{summary.native_id}"),
+                forks.get(session_id),
                 row,
             )
-            for _, agent, summary, row in page
+            for (_, session_id), agent, file, row in page
         ]
         unindexed = [s.session_id for s in sessions if s.turn_count is None]
         empty = not found and after is None
@@ -231,10 +233,10 @@ class Catalog:
 
     async def _unborn(
         self, agent: Agent, listed: set[str], query: Query
-    ) -> list[tuple[Summary, OperationRow | None]]:
+    ) -> list[tuple[CachedFile, OperationRow | None]]:
         """Children without a file in the agent's store: staged ones, and empty forks."""
         rows = await self._store.run(operations.children_without_file)
-        out: list[tuple[Summary, OperationRow | None]] = []
+        out: list[tuple[CachedFile, OperationRow | None]] = []
         for row in rows:
             name, native_id = ids.split(row.new_session_id or "")
             if name != agent.name or native_id in listed:
@@ -246,7 +248,7 @@ class Catalog:
             if row.intent["stage"]["destination"]:
                 located = evolve(located, path=Path(row.intent["stage"]["folder"]) / "session")
             try:
-                out.append((located.open(Work()).summary, row))
+                out.append((located.open(Work()).summary.packed(NO_FILE), row))
             except StorageError:
                 continue
         return out
@@ -255,7 +257,7 @@ class Catalog:
         """Titles of all sessions, staged ones too, so that a fork's is its own."""
         listing = await self._scan(agent, work)
         rows = await self._store.run(operations.children_without_file)
-        return {s.title for s in listing.summaries} | {row.intent.get("title") for row in rows}
+        return {file.title for file in listing.files} | {row.intent.get("title") for row in rows}
 
     async def remember(self, located: Located, history: History) -> None:
         """Keep what indexing a file taught, for the next listing."""
@@ -287,55 +289,64 @@ def _forked_from(
     return None
 
 
-def _sort_time(summary: Summary, fork: ForkRow | None, row: OperationRow | None) -> str:
-    created = fork.created_at if fork else row.created_at if row else summary.created_at
-    return max(summary.updated_at or "", created or "")
+def _sort_time(file: CachedFile, fork: ForkRow | None, row: OperationRow | None) -> str:
+    made = fork or row
+    return max(file.changed_at, made.created_at) if made else file.changed_at
 
 
-def _matches(
-    query: Query,
-    agent: Agent,
-    summary: Summary,
-    fork: ForkRow | None,
-    row: OperationRow | None,
-) -> bool:
-    if summary.kind not in query.kinds:
-        return False
-    if query.cwd is not None and not _within(query.cwd, summary):
-        return False
-    if query.forked_from is not None:
-        origin = _forked_from(agent, summary, fork, row)
-        if origin is None or origin.session_id != query.forked_from:
-            return False
-    if query.query:
-        wanted = query.query.casefold()
-        texts = (summary.title, summary.first_prompt, summary.cwd, summary.native_id)
-        if not any(text and wanted in text.casefold() for text in texts):
-            return False
-    return True
+class _Filter:
+    """Whether a session is one that was asked for."""
 
+    def __init__(self, query: Query) -> None:
+        self._query = query
+        self._kinds = set(query.kinds)
+        self._text = (query.query or "").casefold()
+        self._below: dict[str | None, bool] = {None: False}
 
-def _within(cwd: str, summary: Summary) -> bool:
-    for directory in (summary.cwd, summary.last_cwd):
-        if directory is None:
-            continue
-        for path in (directory, os.path.realpath(directory)):
-            if path == cwd or path.startswith(cwd.rstrip(os.sep) + os.sep):
-                return True
-    return False
+    def __call__(
+        self, agent: Agent, file: CachedFile, fork: ForkRow | None, row: OperationRow | None
+    ) -> bool:
+        query = self._query
+        return (
+            file.kind in self._kinds
+            and (query.cwd is None or self._is_below(file.cwd) or self._is_below(file.last_cwd))
+            and (query.forked_from is None or self._descends(agent, file, fork, row))
+            and (not self._text or self._mentions(file))
+        )
+
+    def _is_below(self, directory: str | None) -> bool:
+        """Whether a directory is `cwd` or below it; many sessions have the same."""
+        if directory not in self._below:
+            assert directory is not None and self._query.cwd is not None
+            cwd, inside = self._query.cwd, self._query.cwd.rstrip(os.sep) + os.sep
+            self._below[directory] = any(
+                path == cwd or path.startswith(inside)
+                for path in (directory, os.path.realpath(directory))
+            )
+        return self._below[directory]
+
+    def _descends(
+        self, agent: Agent, file: CachedFile, fork: ForkRow | None, row: OperationRow | None
+    ) -> bool:
+        origin = _forked_from(agent, Summary.unpacked(file), fork, row)
+        return origin is not None and origin.session_id == self._query.forked_from
+
+    def _mentions(self, file: CachedFile) -> bool:
+        first_prompt = Summary.unpacked(file).first_prompt
+        texts = (file.title, first_prompt, file.cwd, file.native_id)
+        return any(text and self._text in text.casefold() for text in texts)
 
 
 def _cursor(key: tuple[str, str]) -> str:
-    return base64.urlsafe_b64encode(orjson.dumps(key)).decode()
+    return "/".join(key)
 
 
 def _read_cursor(cursor: str | None) -> tuple[str, str] | None:
     if cursor is None:
         return None
-    try:
-        time, session_id = orjson.loads(base64.urlsafe_b64decode(cursor))
-        return str(time), str(session_id)
-    except (ValueError, TypeError):
+    time, slash, session_id = cursor.rpartition("/")
+    if not slash or ":" not in session_id:
         raise InvalidParams(
             "cursor: not a cursor of list_sessions; leave it out to begin again.", field="cursor"
-        ) from None
+        )
+    return time, session_id

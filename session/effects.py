@@ -176,6 +176,7 @@ class Swap(Effect):
     def clean(self) -> None:
         # What was kept is still in place, so the archive is only another name for it.
         osfile.remove_tree(Path(self.archive))
+        osfile.remove_tree(_partial(Path(self.archive)))
         with contextlib.suppress(OSError):
             Path(self.archive).parent.rmdir()
         osfile.remove_tree(Path(self.staged).parent)
@@ -254,7 +255,7 @@ def keep(path: Path, archive: Path) -> None:
     replaced by another, never written through this name again.
     """
     osfile.make_private(archive.parent)
-    partial = archive.with_name(archive.name + ".partial")
+    partial = _partial(archive)
     osfile.remove_tree(partial)
     try:
         os.link(path, partial)
@@ -265,6 +266,10 @@ def keep(path: Path, archive: Path) -> None:
     # Renaming one link of a file over another of it does nothing.
     osfile.remove_tree(partial)
     osfile.fsync_directory(archive.parent)
+
+
+def _partial(archive: Path) -> Path:
+    return archive.with_name(archive.name + ".partial")
 
 
 def _require(fd: int, path: str, inode: int, size: int) -> None:

@@ -182,12 +182,12 @@ async def _plan(
             operation="fork_session",
             reason="the agent resumes subagents only through their parent",
         )
+    cut = await work.in_thread(history.cut, order.at)
     title = order.title
     if title is None:
         own = history.summary.title or (located.row.intent.get("title") if located.row else None)
         taken = await context.catalog.titles(agent, work)
         title = _numbered(own or "Session", taken)
-    cut = await work.in_thread(history.cut, order.at)
     plan = await work.in_thread(
         agent.plan_fork,
         history,
@@ -283,7 +283,7 @@ def _result(
 
 async def promote(context: Context, session_id: str, work: Work) -> OneSession:
     """Publish a staged child; repeating it repeats the answer."""
-    context.store.require_writable()
+    await context.store.require_writable()
     row = await _staged_row(context, session_id)
     if row.state == "done" and row.intent["staged"]:
         return OneSession(await context.describe_now(session_id))
@@ -313,7 +313,7 @@ async def promote(context: Context, session_id: str, work: Work) -> OneSession:
 
 async def discard(context: Context, session_id: str, work: Work) -> Discarded:
     """Remove a staged child; repeating it repeats the answer."""
-    context.store.require_writable()
+    await context.store.require_writable()
     row = await _staged_row(context, session_id)
     if row.state == "discarded":
         return Discarded(session_id)

@@ -47,7 +47,7 @@ class Operations:
         return await self.store.run(operations.of_child, session_id)
 
     async def intend(self, **fields: Any) -> None:
-        self.store.require_writable()
+        await self.store.require_writable()
         await self.store.run(operations.insert, **fields)
 
     async def advance(self, operation_id: str, state: str, **fields: Any) -> None:

@@ -11,6 +11,7 @@ import errno
 import os
 import shutil
 import socket
+import stat
 import sys
 import threading
 import time
@@ -238,6 +239,13 @@ def is_read_only(path: Path) -> bool:
     if sys.platform == "win32":
         return False
     return bool(os.statvfs(path).f_flag & os.ST_RDONLY)
+
+
+def may_read(path: str, state: os.stat_result) -> bool:
+    """Whether this process may read a file, without asking the system where `state` tells."""
+    if sys.platform != "win32" and state.st_uid == os.geteuid() and state.st_mode & stat.S_IRUSR:
+        return True
+    return os.access(path, os.R_OK)
 
 
 def free_bytes(path: Path) -> int:

@@ -214,7 +214,7 @@ class Service:
         work = Work(report)
         if dry_run:
             return await forking.preview(self.context, order, expect_revision, work)
-        self.context.store.require_writable()
+        await self.context.store.require_writable()
         async with self.context.operations.locks.hold(order.child, wait_ms):
             return await work.to_the_end(forking.fork(self.context, order, expect_revision, work))
 
@@ -252,7 +252,7 @@ class Service:
         order = rewinding.Order(session_id, to, operation_id, expect_revision)
         if dry_run:
             return await rewinding.preview(self.context, order, work)
-        self.context.store.require_writable()
+        await self.context.store.require_writable()
         async with self.context.operations.locks.hold(session_id, wait_ms):
             return await work.to_the_end(rewinding.rewind(self.context, order, work))
 
@@ -292,7 +292,7 @@ class Service:
                 "Give session_id (its newest rewind) or operation_id.", field="session_id"
             )
         if not dry_run:
-            self.context.store.require_writable()
+            await self.context.store.require_writable()
         context, work = self.context, Work()
         guarded = await rewinding.guarded_session(context, order)
         if dry_run:

@@ -63,8 +63,6 @@ class Stage:
         if self.destination is not None:
             self.destination.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.folder.mkdir(mode=0o700)
-        for companion in self.companions:
-            companion.staged.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def remove(self) -> None:
         """Take back everything that is not published; repeating it is fine."""

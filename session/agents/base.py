@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
-from session.values import value
+import orjson
+
+from session.store.native_files import CachedFile, Identity
+from session.values import fields, value
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +30,6 @@ if TYPE_CHECKING:
         Warn,
     )
     from session.staging import Stage
-    from session.store.native_files import CachedFile
     from session.work import Work
 
 
@@ -55,12 +57,43 @@ class Summary:
     forked_turn: int | None = None
     parent_id: str | None = None
 
+    def packed(self, identity: Identity) -> CachedFile:
+        """As a listing keeps it for a file with this identity."""
+        return CachedFile(
+            *identity,
+            path=self.path,
+            native_id=self.native_id,
+            kind=self.kind,
+            title=self.title,
+            cwd=self.cwd,
+            last_cwd=self.last_cwd,
+            changed_at=max(self.updated_at or "", self.created_at or ""),
+            summary=orjson.dumps(fields(self)),
+        )
+
+    @classmethod
+    def unpacked(cls, file: CachedFile) -> Summary:
+        """What was kept; of a row that another version made, what its columns say."""
+        try:
+            return cls(**orjson.loads(file.summary))
+        except (ValueError, TypeError):
+            return cls(
+                native_id=file.native_id,
+                path=file.path,
+                kind=file.kind,
+                title=file.title,
+                cwd=file.cwd,
+                last_cwd=file.last_cwd,
+                created_at=None,
+                updated_at=file.changed_at or None,
+            )
+
 
 @value
 class Listing:
     """All sessions of a store; `changed` are cache entries to be saved, `gone` to be dropped."""
 
-    summaries: list[Summary]
+    files: list[CachedFile]
     skipped: list[Skipped]
     changed: list[CachedFile]
     gone: list[str]

@@ -31,6 +31,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _BUSY_SECONDS = 10.0
+_UNWRITABLE = ("SQLITE_FULL", "SQLITE_IOERR", "SQLITE_CANTOPEN", "SQLITE_READONLY")
 _CORRUPT = ("file is not a database", "malformed", "disk image")
 
 
@@ -64,9 +65,12 @@ class Store:
         try:
             return cls(path, await _connect(str(path)), None)
         except sqlite3.DatabaseError as error:
-            if not any(word in str(error) for word in _CORRUPT):
-                raise _storage_error(error, path) from error
-            return await cls._open_anew(path, error)
+            if any(word in str(error) for word in _CORRUPT):
+                return await cls._open_anew(path, error)
+            refusal = _storage_error(error, path)
+            if getattr(error, "sqlite_errorname", "").startswith(_UNWRITABLE):
+                return cls(path, await _connect_to_read(path), refusal)
+            raise refusal from error
 
     @classmethod
     async def _open_anew(cls, path: Path, damage: sqlite3.DatabaseError) -> Store:
@@ -94,9 +98,16 @@ class Store:
             self._reader.close()
         await self._connection.close()
 
-    def require_writable(self) -> None:
-        if self.refusal is not None:
-            raise self.refusal
+    async def require_writable(self) -> None:
+        """Raise the refusal, unless what was in the way is gone by now."""
+        if self.refusal is None:
+            return
+        again = await Store.open(self.path.parent)
+        if again.refusal is not None:
+            await again.close()
+            raise again.refusal
+        await self.close()
+        self._connection, self._reader, self.refusal = again._connection, again._reader, None
 
     async def run(
         self, fn: Callable[Concatenate[sqlite3.Connection, P], R], *args: P.args, **kwargs: P.kwargs

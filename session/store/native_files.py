@@ -1,16 +1,19 @@
-"""The cache of what a listing shows of each native file, keyed by the file's identity."""
+"""The cache of what a listing shows of each native file, keyed by the file's identity.
+
+A listing looks at every row, so rows are tuples and hold apart what it filters and sorts by;
+the rest, `summary`, is unpacked for the few that it shows.
+"""
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from session.store.database import transaction
-from session.values import value
 
 
-@value
-class Identity:
+class Identity(NamedTuple):
     """Which bytes a file holds, as far as the file system tells."""
 
     device: int
@@ -19,38 +22,50 @@ class Identity:
     mtime_ns: int
 
 
-@value
-class CachedFile:
+NO_FILE = Identity(0, 0, 0, 0)
+
+
+class CachedFile(NamedTuple):
+    """What is known of a file since it had this identity, which comes first.
+
+    `changed_at` is the time that a listing is sorted by, `summary` JSON in the agent's words.
+    """
+
+    device: int
+    inode: int
+    size: int
+    mtime_ns: int
     path: str
-    identity: Identity
+    native_id: str
+    kind: str
+    title: str | None
+    cwd: str | None
+    last_cwd: str | None
+    changed_at: str
     summary: bytes
+
+    def describes(self, identity: Identity) -> bool:
+        """Whether the file is still as it was."""
+        return self[:4] == identity
+
+
+_COLUMNS = ", ".join(CachedFile._fields)
 
 
 def load(connection: sqlite3.Connection, agent: str) -> dict[str, CachedFile]:
-    rows = connection.execute(
-        "SELECT path, device, inode, size, mtime_ns, summary FROM native_files WHERE agent=?",
-        (agent,),
-    )
-    return {row[0]: CachedFile(row[0], Identity(*row[1:5]), row[5]) for row in rows}
+    """All that is known of an agent's files, by path."""
+    cursor = connection.cursor()
+    cursor.row_factory = None
+    cursor.execute(f"SELECT {_COLUMNS} FROM native_files WHERE agent=?", (agent,))
+    return {row[4]: CachedFile._make(_as_written(row)) for row in cursor}
 
 
 def save(connection: sqlite3.Connection, agent: str, files: Iterable[CachedFile]) -> None:
+    holes = ", ".join("?" * len(CachedFile._fields))
     with transaction(connection, durable=False, patient=False):
         connection.executemany(
-            "INSERT OR REPLACE INTO native_files"
-            " (path, agent, device, inode, size, mtime_ns, summary) VALUES (?,?,?,?,?,?,?)",
-            [
-                (
-                    f.path,
-                    agent,
-                    _signed(f.identity.device),
-                    _signed(f.identity.inode),
-                    f.identity.size,
-                    f.identity.mtime_ns,
-                    f.summary,
-                )
-                for f in files
-            ],
+            f"INSERT OR REPLACE INTO native_files (agent, {_COLUMNS}) VALUES (?, {holes})",
+            [(agent, _signed(file.device), _signed(file.inode), *file[2:]) for file in files],
         )
 
 
@@ -59,6 +74,14 @@ def forget(connection: sqlite3.Connection, paths: Iterable[str]) -> None:
         connection.executemany("DELETE FROM native_files WHERE path=?", [(p,) for p in paths])
 
 
-def _signed(value: int) -> int:
-    # File systems hand out unsigned 64-bit numbers; SQLite's integers are signed.
-    return value - (1 << 64) if value >= 1 << 63 else value
+# File systems hand out unsigned 64-bit numbers; SQLite's integers are signed.
+
+
+def _signed(number: int) -> int:
+    return number - (1 << 64) if number >= 1 << 63 else number
+
+
+def _as_written(row: tuple[int, ...]) -> tuple[int, ...]:
+    if row[0] >= 0 and row[1] >= 0:
+        return row
+    return (row[0] % (1 << 64), row[1] % (1 << 64), *row[2:])

@@ -53,6 +53,12 @@ MIGRATIONS: tuple[str, ...] = (
         inode INTEGER NOT NULL,
         size INTEGER NOT NULL,
         mtime_ns INTEGER NOT NULL,
+        native_id TEXT NOT NULL,
+        kind TEXT NOT NULL,
+        title TEXT,
+        cwd TEXT,
+        last_cwd TEXT,
+        changed_at TEXT NOT NULL,        -- what a listing is sorted by
         summary BLOB NOT NULL            -- JSON: what a listing shows; format is the agent's
     ) STRICT;
     """,

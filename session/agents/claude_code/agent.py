@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import threading
@@ -11,15 +10,14 @@ from collections import OrderedDict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import orjson
 from attrs import evolve
 
 from session.agents.base import Built, ForkPlan, Listing, Summary
 from session.agents.claude_code.store import ClaudeStore, NativeFile, is_session_id
 from session.errors import InvalidParams
 from session.later import later
-from session.model import AgentInfo, Live, Resume, Skipped, fields_of
-from session.store.native_files import CachedFile, Identity
+from session.model import AgentInfo, Live, Resume, Skipped
+from session.store.native_files import NO_FILE, CachedFile
 from session.work import Work
 
 if TYPE_CHECKING:
@@ -53,7 +51,7 @@ class ClaudeCode:
         self.store = store or ClaudeStore()
         self._lock = threading.Lock()
         self._open: OrderedDict[Path, tuple[threading.Lock, Transcript]] = OrderedDict()
-        self._summaries: dict[str, tuple[Identity, Summary]] = {}
+        self._known: dict[str, CachedFile] = {}
 
     def info(self) -> AgentInfo:
         return AgentInfo(
@@ -97,53 +95,35 @@ class ClaudeCode:
     # Listing
 
     def listing(self, cached: dict[str, CachedFile], work: Work) -> Listing:
+        # What this process has seen itself is newer than what it remembers from others.
+        known = self._known = cached | self._known
         skipped: list[Skipped] = []
-        found: dict[str, tuple[int, Summary]] = {}
         changed: list[CachedFile] = []
-        seen: set[str] = set()
+        found: dict[str, CachedFile] = {}
         for file in self.store.files(skipped):
             work.checkpoint()
-            summary = self._known_summary(file, cached.get(file.path), skipped)
-            if summary is None:
-                summary = self._look_at(file, skipped)
-                if summary is None:
+            entry = known.get(file.path)
+            if entry is not None and not file.readable:
+                skipped.append(Skipped(file.path, os.strerror(errno.EACCES)))
+                summary = evolve(Summary.unpacked(entry), unreadable=True)
+                entry = summary.packed(file.identity)
+            elif entry is None or not entry.describes(file.identity):
+                entry = self._look_at(file, skipped)
+                if entry is None:
                     continue
-                self._summaries[file.path] = (file.identity, summary)
-                changed.append(CachedFile(file.path, file.identity, _encoded(summary)))
-            seen.add(file.path)
-            size = file.identity.size
-            twin = found.get(summary.native_id)
-            if twin is not None:
-                loser = min((twin, (size, summary)), key=lambda entry: entry[0])[1]
-                winner = summary if loser is twin[1] else twin[1]
-                reason = f"another file with its id is larger: {winner.path}"
-                skipped.append(Skipped(loser.path, reason))
-            if twin is None or twin[0] < size:
-                found[summary.native_id] = (size, summary)
-        missing = {*cached, *self._summaries} - seen
+                known[file.path] = entry
+                changed.append(entry)
+            twin = found.setdefault(file.native_id, entry)
+            if twin is not entry:
+                found[file.native_id] = _larger(entry, twin, skipped)
+        missing = known.keys() - {entry.path for entry in found.values()}
         gone = [path for path in missing if not os.path.lexists(path)]
         for path in gone:
-            self._summaries.pop(path, None)
-        return Listing([summary for _, summary in found.values()], skipped, changed, gone)
+            known.pop(path, None)
+        return Listing(list(found.values()), skipped, changed, gone)
 
-    def _known_summary(
-        self, file: NativeFile, cached: CachedFile | None, skipped: list[Skipped]
-    ) -> Summary | None:
-        """What is known of a file that did not change; None when it must be looked at."""
-        known = self._summaries.get(file.path)
-        if known is None and cached is not None:
-            with contextlib.suppress(ValueError, TypeError):
-                known = (cached.identity, Summary(**orjson.loads(cached.summary)))
-                self._summaries[file.path] = known
-        if known is None:
-            return None
-        if not os.access(file.path, os.R_OK):
-            skipped.append(Skipped(file.path, os.strerror(errno.EACCES)))
-            return evolve(known[1], unreadable=True)
-        return known[1] if known[0] == file.identity else None
-
-    def _look_at(self, file: NativeFile, skipped: list[Skipped]) -> Summary | None:
-        """A file's summary, whole when that is cheap; None (and a reason) when it has nothing."""
+    def _look_at(self, file: NativeFile, skipped: list[Skipped]) -> CachedFile | None:
+        """What a file holds, whole when that is cheap; None (and a reason) when it has nothing."""
         path = Path(file.path)
         try:
             if path in self._open:
@@ -161,17 +141,17 @@ class ClaudeCode:
         if history.transcript.is_empty and not history.transcript.forked_from:
             skipped.append(Skipped(file.path, "no readable message"))
             return None
-        return history.summary
+        return history.summary.packed(file.identity)
 
     def cache_entry(self, history: History) -> CachedFile | None:
         identity = history.transcript.identity
         if identity is None or not identity.size or history.transcript.path.name == "session":
             return None
-        path, summary = str(history.transcript.path), history.summary
-        if self._summaries.get(path) == (identity, summary):
+        entry = history.summary.packed(identity)
+        if self._known.get(entry.path) == entry:
             return None
-        self._summaries[path] = (identity, summary)
-        return CachedFile(path, identity, _encoded(summary))
+        self._known[entry.path] = entry
+        return entry
 
     # One session
 
@@ -310,10 +290,13 @@ class ClaudeCode:
         """A session that exists only by its id: forked with no turn, not started yet."""
         folder = self.store.folder_for(cwd or os.getcwd())
         transcript = transcripts.Transcript(folder / f"{native_id}.jsonl")
-        transcript.identity = Identity(0, 0, 0, 0)
+        transcript.identity = NO_FILE
         transcript.cwd = transcript.last_cwd = cwd
         return histories.History(transcript, native_id, self.live())
 
 
-def _encoded(summary: Summary) -> bytes:
-    return orjson.dumps(summary, default=fields_of)
+def _larger(one: CachedFile, other: CachedFile, skipped: list[Skipped]) -> CachedFile:
+    """Which of two files with one id shows the session; the other goes to `skipped`."""
+    loser, winner = sorted((one, other), key=lambda file: (file.size, file.mtime_ns))
+    skipped.append(Skipped(loser.path, f"another file with its id is larger: {winner.path}"))
+    return winner

@@ -94,13 +94,12 @@ def _telling(child: Transcript, count: int) -> list[int]:
     ]
 
 
-def same_prompts(child: Transcript, source: Transcript, lines: array[int]) -> bool:
+def same_prompts(child: Transcript, source: Transcript, lines: array[int], source_id: str) -> bool:
     """Whether each kept prompt stands where the child's index says, no longer the source's."""
-    old_id = source.path.stem
     wanted = [source.ids[old] for old in lines if _is_turn(source.kinds[old])]
     found = []
     for _, record in child.read(child.prompts):
-        if records.kind_of(record) != PROMPT or record.get("sessionId") == old_id:
+        if records.kind_of(record) != PROMPT or record.get("sessionId") == source_id:
             return False
         found.append(hash(record["uuid"]))
     return found == wanted

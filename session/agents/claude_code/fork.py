@@ -82,13 +82,27 @@ def planned(
 
 def place(store: ClaudeStore, transcript: Transcript, child_id: str, cwd: str | None) -> Stage:
     """Where the child will be.  `cwd` None keeps it in the source's project folder."""
-    folder = store.folder_for(cwd) if cwd else transcript.path.parent
+    folder = store.folder_for(cwd) if cwd else _folder_of(transcript)
     stage_folder = folder / f"{PREFIX}{child_id}"
     companions = (
         Companion(stage_folder / "companion", folder / child_id),
         Companion(store.file_history / f"{PREFIX}{child_id}", store.file_history / child_id),
     )
     return Stage(stage_folder, folder / f"{child_id}.jsonl", companions)
+
+
+def _folder_of(transcript: Transcript) -> Path:
+    """The project folder of a session, also of one that is staged there."""
+    folder = transcript.path.parent
+    return folder.parent if folder.name.startswith(PREFIX) else folder
+
+
+def _belongings(store: ClaudeStore, transcript: Transcript, source_id: str) -> tuple[Path, Path]:
+    """The source's own folder and its file backups, where they are now."""
+    stage = transcript.path.parent
+    if stage.name.startswith(PREFIX):
+        return stage / "companion", store.file_history / f"{PREFIX}{source_id}"
+    return transcript.path.with_suffix(""), store.file_history / source_id
 
 
 def build(
@@ -212,7 +226,7 @@ def _copy_companions(
     store: ClaudeStore, transcript: Transcript, plan: NativePlan, editor: Editor
 ) -> list[Warn]:
     warnings: list[Warn] = []
-    source = transcript.path.with_suffix("")
+    source, source_backups = _belongings(store, transcript, plan.source_id)
     own, backups = plan.stage.companions
     for name, path in sorted(editor.results.items()):
         # A store that was moved has its own files where it is now.
@@ -231,8 +245,9 @@ def _copy_companions(
             _copy(meta, target / meta.name, warnings)
             if agent.is_file():
                 osfile.write_durably(target / agent.name, splice.copy_subagent(agent, editor))
-    for name in sorted(_backup_names(transcript, plan)):
-        _copy(store.file_history / plan.source_id / name, backups.staged / name, warnings)
+    names = _backup_names(transcript, plan) if source_backups.is_dir() else set()
+    for name in sorted(names):
+        _copy(source_backups / name, backups.staged / name, warnings)
     return warnings
 
 
@@ -260,9 +275,6 @@ def _backup_names(transcript: Transcript, plan: NativePlan) -> set[str]:
     """Names of file backups that kept snapshots refer to."""
     snapshots = [line for line in plan.selection.lines if transcript.kinds[line] & KIND == SNAPSHOT]
     names: set[str] = set()
-    source = transcript.path.parent.parent.parent / "file-history" / plan.source_id
-    if not snapshots or not source.is_dir():
-        return names
     for _, record in transcript.read(snapshots):
         snapshot = record.get("snapshot")
         backups = snapshot.get("trackedFileBackups") if isinstance(snapshot, dict) else None
@@ -295,7 +307,7 @@ def _validated(
             bridged=bridged,
             origin=origin,
         )
-    if child is None or not same_prompts(child, transcript, lines):
+    if child is None or not same_prompts(child, transcript, lines, plan.source_id):
         child = Transcript(plan.stage.file)
         child.refresh(work)
     kinds, ids = transcript.kinds, transcript.ids

@@ -38,10 +38,26 @@ class History:
         return self.transcript.leaf_id
 
     @property
+    def given_title(self) -> str | None:
+        """The title that a person or the agent gave."""
+        return self.transcript.custom_title or self.transcript.ai_title or self.transcript.summary
+
+    @property
+    def first_prompt(self) -> str | None:
+        """A preview of the first prompt of the live branch."""
+        t = self.transcript
+        if t.identity is None or not t.prompts:
+            return t.first_prompt
+        if not t.turn_starts:
+            return None
+        line = t.chain[t.turn_starts[0]]
+        return t.first_prompt if line == t.prompts[0] else self._prompt_at(line)
+
+    @property
     def summary(self) -> Summary:
         t = self.transcript
         indexed = t.identity is not None
-        title = t.custom_title or t.ai_title or t.summary or t.first_prompt
+        title = self.given_title or self.first_prompt
         origin = t.forked_from
         updated = t.updated_at or (_mtime(t.path) if t.kinds else None)
         return Summary(
@@ -53,7 +69,7 @@ class History:
             last_cwd=t.last_cwd,
             created_at=t.created_at,
             updated_at=updated,
-            first_prompt=t.first_prompt,
+            first_prompt=self.first_prompt,
             turn_count=t.turn_count if indexed else None,
             branch_count=len(self._branch_leaves()) if indexed else None,
             revision=t.revision if indexed else None,
@@ -242,6 +258,8 @@ def _place_of(cursor: str | None) -> ItemPlace:
         return ItemPlace()
     try:
         index, block, offset = (int(part) for part in cursor.split("."))
+        if min(index, block, offset) < 0:
+            raise ValueError
     except ValueError:
         raise InvalidParams("cursor: not a cursor of read_turn", field="cursor") from None
     return ItemPlace(index, block, offset)

@@ -8,6 +8,7 @@ kept turns in the place of the old one, which is archived.
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -159,6 +160,7 @@ def _staged_swap(
             _link_or_copy(original, staged)
         else:
             osfile.write_durably(staged, lines)
+            os.chmod(staged, stat.S_IMODE(os.stat(transcript.path).st_mode))
         osfile.fsync_directory(stage)
         fault(f"{verb}.staged")
         _validate(staged, expect)

@@ -8,26 +8,26 @@ import re
 import stat
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import orjson
 
 from session import osfile
 from session.model import Live, Skipped
 from session.store.native_files import Identity
-from session.values import value
 
 _ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _SUBAGENT = re.compile(r"agent-[A-Za-z0-9_-]+")
 _LONGEST_SLUG = 200
 
 
-@value
-class NativeFile:
+class NativeFile(NamedTuple):
     """One transcript file as the store's folders show it."""
 
     path: str
     native_id: str
     identity: Identity
+    readable: bool
 
 
 class ClaudeStore:
@@ -80,7 +80,8 @@ class ClaudeStore:
             skipped.append(Skipped(entry.path, "empty file"))
         else:
             identity = Identity(state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns)
-            yield NativeFile(entry.path, native_id, identity)
+            readable = osfile.may_read(entry.path, state)
+            yield NativeFile(entry.path, native_id, identity, readable)
 
     def _subagents(self, folder: Path, skipped: list[Skipped]) -> Iterator[NativeFile]:
         for entry in _entries(folder / "subagents", skipped):

@@ -40,6 +40,8 @@ from session.work import Work
 
 _WINDOW = 1 << 20
 _GUARD = 256
+_HEAD = 1 << 16
+_LATE = 1 << 16  # no result of a parallel call stands further behind its turn than this
 _BOOKMARKED = 300_000
 _READ_WHOLE = 5 << 20
 _COLUMNS = (
@@ -166,18 +168,41 @@ class Transcript(LineTable):
         self._pending = {id_: waiting[:] for id_, waiting in self._pending.items()}
         self._side_results = (self._side_results[0][:], self._side_results[1][:])
 
-    def glance(self, head: int = 1 << 16, tail: int = 1 << 17) -> None:
-        """Learn what a listing shows from a file's ends only; nothing else may be asked then."""
-        fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
+    def glance(self) -> None:
+        """Learn what a listing shows from a file's ends only; nothing else may be asked then.
+
+        Reads on from the start until a record says where the session is, and back from the end
+        until someone speaks; a file in which these two meet is scanned.
+        """
+        with osfile.opened(self.path, os.O_RDONLY) as fd:
             size = os.fstat(fd).st_size
-            first = osfile.pread(fd, head, 0).split(b"\n")
-            last = osfile.pread(fd, tail, max(head, size - tail)).split(b"\n")
-        finally:
-            os.close(fd)
-        for line in [*first[:-1], *last[1:]]:
-            if (record := records.parse(line)) is not None:
-                self.add_record(0, record)
+            head = self._grow(fd, size, _HEAD, lambda at: (0, at), _places)
+            tail = self._grow(fd, size, 1 << 17, lambda at: (size - at, at), _speaks)
+        if head is None or tail is None:
+            self.refresh()
+            return
+        for record in (*head, *tail):
+            self.add_record(0, record)
+
+    def _grow(
+        self,
+        fd: int,
+        size: int,
+        span: int,
+        place: Callable[[int], tuple[int, int]],
+        enough: Callable[[Record], bool],
+    ) -> list[Record] | None:
+        """The records in a span of bytes that is widened until one is `enough`; None when it
+        reaches the other end of the file."""
+        while span < size - _HEAD:
+            start, length = place(span)
+            lines = osfile.pread(fd, length, start).split(b"\n")
+            whole = lines[:-1] if start == 0 else lines[1:]
+            found = [record for line in whole if (record := records.parse(line)) is not None]
+            if any(map(enough, found)):
+                return found
+            span *= 2
+        return None
 
     def continues_in(self, fd: int, now: Identity) -> bool:
         old = self.identity
@@ -450,13 +475,44 @@ class Transcript(LineTable):
                 calls.append(parents[line])
                 results.append(line)
 
-    def side_results(self, lines: array[int]) -> list[int]:
-        """Off-chain tool results whose calls are among `lines` of the live branch."""
+    def side_results(self, lines: array[int]) -> dict[int, list[int]]:
+        """Off-chain results of calls that `lines` of a branch make, by the line of the call."""
         calls, results = self._side_results
-        if not calls:
-            return []
         members = set(lines)
-        return [result for call, result in zip(calls, results, strict=True) if call in members]
+        found: dict[int, list[int]] = {}
+        if lines and not self._is_live(lines[0]):
+            kinds, parents = self.kinds, self.parents
+            for line in range(min(members), len(kinds)):
+                call = parents[line]
+                answers = kinds[line] == RESULT and line not in members and call in members
+                if answers and kinds[call] & KIND == ASSISTANT:
+                    found.setdefault(call, []).append(line)
+            return found
+        first = bisect_left(results, min(members, default=0))
+        last = bisect_left(results, max(members, default=0) + _LATE)
+        for at in range(first, last):
+            if calls[at] in members:
+                found.setdefault(calls[at], []).append(results[at])
+        return found
+
+    def with_side_results(self, lines: array[int]) -> list[int]:
+        """`lines`, with results of parallel calls right after the message that calls."""
+        found = self.side_results(lines)
+        if not found:
+            return list(lines)
+        ordered: list[int] = []
+        waiting: list[int] = []
+        for line in lines:
+            if waiting and self.kinds[line] & KIND != ASSISTANT:
+                ordered += waiting
+                waiting = []
+            ordered.append(line)
+            waiting += found.get(line, ())
+        return ordered + waiting
+
+    def _is_live(self, line: int) -> bool:
+        at = bisect_left(self.chain, line)
+        return (at < len(self.chain) and self.chain[at] == line) or line in self.chain
 
     # Reading
 
@@ -579,6 +635,14 @@ class Transcript(LineTable):
         if self._tree is None:
             self._tree = TurnTree(self)
         return self._tree
+
+
+def _places(record: Record) -> bool:
+    return isinstance(record.get("cwd"), str)
+
+
+def _speaks(record: Record) -> bool:
+    return records.kind_of(record) in SPOKEN and records.time_of(record) is not None
 
 
 class TurnTree:

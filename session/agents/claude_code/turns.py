@@ -44,9 +44,8 @@ def active_place(transcript: Transcript, number: int, parent: str | None) -> Pla
 
 
 def read_place(transcript: Transcript, place: Place) -> list[tuple[int, Record]]:
-    """The records of a turn: its lines, then results of parallel calls that stand aside."""
-    lines = [*place.lines, *transcript.side_results(place.lines)]
-    return list(transcript.read(lines, records.parse_said))
+    """The records of a turn in the order of the conversation."""
+    return list(transcript.read(transcript.with_side_results(place.lines), records.parse_said))
 
 
 def turn_at(
@@ -83,7 +82,7 @@ def turn_at(
         response=None if response is None else records.preview(response),
         started_at=started,
         ended_at=ended,
-        status=_status(transcript, read[: len(place.lines)], live=live),
+        status=_status(transcript, read, live=live),
         tool_calls=calls,
         files=list(files),
         snapshot=None,
@@ -153,8 +152,7 @@ def items_from(
     """
     items: list[Item] = []
     room = max_bytes
-    ordered = sorted(read, key=lambda entry: entry[0])
-    for index, (line, record) in enumerate(ordered[start.index :], start.index):
+    for index, (line, record) in enumerate(read[start.index :], start.index):
         kind = transcript.kinds[line] & KIND
         first = start.block if index == start.index else 0
         for block, part in list(enumerate(_parts(kind, record)))[first:]:
