@@ -342,10 +342,16 @@ class Reversal:
 
 async def guarded_session(context: Context, order: Reversal) -> str:
     """The session whose lock a reversal needs."""
-    if order.session_id is not None:
-        context.catalog.agent_of(order.session_id, order.verb)
-        return order.session_id
+    if order.operation_id is None:
+        session_id = order.session_id or ""
+        context.catalog.agent_of(session_id, order.verb)
+        return session_id
     row = await _target_by_id(context, order)
+    if order.session_id not in (None, row.session_id, row.new_session_id):
+        raise InvalidParams(
+            f"operation_id: {order.operation_id} is an operation of another session.",
+            field="operation_id",
+        )
     return row.new_session_id or row.session_id
 
 

@@ -319,6 +319,12 @@ class Transcript(LineTable):
             self.chain.extend(self._silent_below(self.leaf))
         # A result that was on the chain may be one of a call that still is.
         self._collect_side_results(dropped)
+        results, calls = self._side_results[1], self._side_results[0]
+        ordered = sorted(zip(results, calls, strict=True))
+        self._side_results = (
+            array("I", (call for _, call in ordered)),
+            array("I", (result for result, _ in ordered)),
+        )
         if self.compacted_at >= keep:
             self.compacted_at = -1
             for at in range(keep):
