@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Iterator
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -54,8 +55,20 @@ class Located:
         if self.path is None:
             intent: dict[str, Any] = self.row.intent if self.row else {}
             return self.agent.empty(self.native_id, intent.get("cwd"))
-        try:
+        with self._reading():
             return self.agent.open(self.path, native_id=self.native_id, work=work)
+
+    def known(self) -> History | None:
+        """What `open` would give, when that needs no reading; else None.  Raises StorageError."""
+        if self.path is None:
+            return None
+        with self._reading():
+            return self.agent.known(self.path, native_id=self.native_id)
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[None]:
+        try:
+            yield
         except OSError as error:
             raise StorageError.from_os(error, "Reading the session", str(self.path)) from error
 
@@ -101,7 +114,7 @@ class Catalog:
     async def find(self, session_id: str, operation: str = "read") -> Located:
         """Where a session is.  Raises SessionNotFound."""
         agent, native_id = self.agent_of(session_id, operation)
-        row = await self._store.run(operations.of_child, session_id)
+        row = await self._store.read(operations.of_child, session_id)
         path = agent.locate(native_id)
         if path is not None:
             if row is not None and row.state != "done":
@@ -117,15 +130,14 @@ class Catalog:
 
     async def describe(self, located: Located, history: History) -> Session:
         """The `Session` of one that was opened: every count known."""
-        fork = await self._store.run(lineage.fork_of, located.session_id)
-        summary = history.summary
-        return self._session(located.agent, summary, located.agent.live(), fork, row=located.row)
+        fork = await self._store.read(lineage.fork_of, located.session_id)
+        return self._session(located.agent, history.summary, history.open_in, fork, row=located.row)
 
     def _session(
         self,
         agent: Agent,
         summary: Summary,
-        live: dict[str, Live],
+        live: Live | None,
         fork: ForkRow | None,
         row: OperationRow | None = None,
     ) -> Session:
@@ -156,7 +168,7 @@ class Catalog:
             state=_state(summary, staged),
             kind=summary.kind,
             forked_from=_forked_from(agent, summary, fork, row),
-            live=live.get(summary.native_id),
+            live=live,
             resume=resume,
             finding_count=summary.finding_count,
         )
@@ -198,7 +210,7 @@ class Catalog:
             self._session(
                 agent,
                 Summary.unpacked(file),
-                live[agent.name],
+                live[agent.name].get(file.native_id),
                 forks.get(session_id),
                 row,
             )

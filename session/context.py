@@ -43,8 +43,10 @@ class Context:
     async def open(self, session_id: str, work: Work) -> tuple[Located, History]:
         """A session indexed as it is now.  Raises SessionNotFound, StorageError."""
         located = await self.catalog.find(session_id)
-        history = await work.in_thread(located.open, work)
-        await self.catalog.remember(located, history)
+        history = located.known()
+        if history is None:
+            history = await work.in_thread(located.open, work)
+            await self.catalog.remember(located, history)
         return located, history
 
     async def open_for(
@@ -52,7 +54,9 @@ class Context:
     ) -> tuple[Located, History]:
         """A session to be forked or changed; raises StaleRevision when it is not as expected."""
         located = await self.catalog.find(session_id, operation)
-        history = await work.in_thread(located.open, work)
+        history = located.known()
+        if history is None:
+            history = await work.in_thread(located.open, work)
         actual = history.summary.revision
         if expect_revision is not None and actual != expect_revision:
             raise StaleRevision(

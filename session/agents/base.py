@@ -143,6 +143,11 @@ class History(Protocol):
     @property
     def leaf_id(self) -> str | None: ...
 
+    @property
+    def open_in(self) -> Live | None:
+        """The program that had the session open when it was indexed."""
+        ...
+
     def gaps(self) -> list[Gap]: ...
 
     def branches(self) -> list[Branch]: ...
@@ -206,6 +211,13 @@ class Agent(Protocol):
 
     def open(self, path: Path, *, native_id: str | None, work: Work) -> History:
         """Index a file; `native_id` for one that is staged under another name."""
+        ...
+
+    def known(self, path: Path, *, native_id: str | None) -> History | None:
+        """The history of a file that is as it was when it was indexed, None for any other.
+
+        Reads nothing of the file, so that it may be asked on the event loop's thread.
+        """
         ...
 
     def resume(self, summary: Summary) -> Resume: ...

@@ -157,9 +157,9 @@ class ClaudeCode:
 
     def open(self, path: Path, *, native_id: str | None, work: Work) -> History:
         with self._lock:
-            lock, transcript = self._open.setdefault(
-                path, (threading.Lock(), transcripts.Transcript(path))
-            )
+            if path not in self._open:
+                self._open[path] = (threading.Lock(), transcripts.Transcript(path))
+            lock, transcript = self._open[path]
             self._open.move_to_end(path)
             total = sum(len(entry.kinds) for _, entry in self._open.values())
             while total > _CACHED_LINES and len(self._open) > 1:
@@ -168,6 +168,23 @@ class ClaudeCode:
         with lock:
             transcript.refresh(work)
             view = transcript.view()
+        return histories.History(view, native_id or path.stem, self.live())
+
+    def known(self, path: Path, *, native_id: str | None) -> History | None:
+        with self._lock:
+            if path not in self._open:
+                return None
+            lock, transcript = self._open[path]
+            self._open.move_to_end(path)
+        # Held while a thread indexes the file.
+        if not lock.acquire(blocking=False):
+            return None
+        try:
+            if not transcript.is_current():
+                return None
+            view = transcript.view()
+        finally:
+            lock.release()
         return histories.History(view, native_id or path.stem, self.live())
 
     def resume(self, summary: Summary) -> Resume:

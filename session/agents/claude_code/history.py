@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 
 from session import osfile
@@ -26,8 +27,8 @@ class History:
     live_sessions: dict[str, Live]
 
     @property
-    def live(self) -> bool:
-        return self.native_id in self.live_sessions
+    def open_in(self) -> Live | None:
+        return self.live_sessions.get(self.native_id)
 
     @property
     def turn_count(self) -> int:
@@ -53,7 +54,7 @@ class History:
         line = t.chain[t.turn_starts[0]]
         return t.first_prompt if line == t.prompts[0] else self._prompt_at(line)
 
-    @property
+    @cached_property
     def summary(self) -> Summary:
         t = self.transcript
         indexed = t.identity is not None
@@ -134,7 +135,7 @@ class History:
 
     def _turn_of(self, place: Place, read: list[tuple[int, Record]]) -> Turn:
         last = place.branch == "active" and place.number == self.turn_count
-        return turns.turn_at(self.transcript, place, read, live=self.live and last)
+        return turns.turn_at(self.transcript, place, read, live=last and self.open_in is not None)
 
     def branches(self) -> list[Branch]:
         t = self.transcript
@@ -221,7 +222,7 @@ class History:
 
     def _last_turn_is_open(self) -> bool:
         count = self.turn_count
-        return bool(self.live and count and self.turns([count])[0].status == "in_progress")
+        return bool(self.open_in and count and self.turns([count])[0].status == "in_progress")
 
     def dropped_numbers(self, cut: Cut) -> range:
         if cut.abandoned:

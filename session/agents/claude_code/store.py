@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import re
 import stat
@@ -46,7 +47,7 @@ class ClaudeStore:
     def file_history(self) -> Path:
         return self.root / "file-history"
 
-    @property
+    @functools.cached_property
     def env(self) -> dict[str, str]:
         """What must be set for the agent to find this store."""
         if self.root.absolute() == self.default_root.absolute():
@@ -97,17 +98,20 @@ class ClaudeStore:
             for folder in os.scandir(self.projects):
                 if folder.name.startswith("."):
                     continue
-                for path in self._candidates(Path(folder.path), native_id):
+                for path in self._candidates(folder.path, native_id):
+                    # Most folders do not have it, and an exception costs more than a question.
+                    if not os.access(path, os.F_OK):
+                        continue
                     with contextlib.suppress(OSError):
-                        state = path.stat()
+                        state = os.stat(path)
                         if stat.S_ISREG(state.st_mode):
-                            found.append((state.st_size, state.st_mtime_ns, str(path)))
+                            found.append((state.st_size, state.st_mtime_ns, path))
         return Path(max(found)[2]) if found else None
 
-    def _candidates(self, folder: Path, native_id: str) -> Iterator[Path]:
-        yield folder / f"{native_id}.jsonl"
+    def _candidates(self, folder: str, native_id: str) -> Iterator[str]:
+        yield os.path.join(folder, f"{native_id}.jsonl")
         if native_id.startswith("agent-"):
-            yield from folder.glob(f"*/subagents/{native_id}.jsonl")
+            yield from map(str, Path(folder).glob(f"*/subagents/{native_id}.jsonl"))
 
     def live(self) -> dict[str, Live]:
         """Sessions that a living agent has open, by native id.
@@ -142,6 +146,7 @@ def is_session_id(text: str) -> bool:
     return _ID.fullmatch(text) is not None
 
 
+@functools.lru_cache(1024)
 def slug(path: str) -> str:
     """The agent's folder name for a directory.
 

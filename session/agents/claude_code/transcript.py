@@ -8,7 +8,6 @@ the agent does it (native-format notes in docs/claude-code.md).
 
 from __future__ import annotations
 
-import copy
 import hashlib
 import os
 from array import array
@@ -114,15 +113,22 @@ class Transcript(LineTable):
         finally:
             os.close(fd)
 
+    def is_current(self) -> bool:
+        """Whether the file is as it was indexed; raises OSError when it cannot be read."""
+        with osfile.opened(self.path, os.O_RDONLY) as fd:
+            return identity_of(os.fstat(fd)) == self.identity
+
     def view(self) -> Transcript:
         """This index as it is now: a later `refresh` of the original does not change it."""
-        return copy.copy(self)
+        view = Transcript.__new__(Transcript)
+        view.__dict__.update(self.__dict__)
+        return view
 
     def _bookmark(self) -> None:
         """Keep this state for a while: taking a rewind back makes the file shorter again."""
         mark = self.view()
         if mark.earlier is not None and mark.earlier.earlier is not None:
-            mark.earlier = copy.copy(mark.earlier)
+            mark.earlier = mark.earlier.view()
             mark.earlier.earlier = None
         self.earlier = mark if len(self.kinds) < _BOOKMARKED else None
 
