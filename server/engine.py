@@ -14,11 +14,17 @@ logger = logging.getLogger(__name__)
 
 
 class Engine:
-    """Opens the store when it is first needed; `on_change` hears of changed sessions."""
+    """Opens the store when it is first needed.
 
-    def __init__(self, on_change: Callable[[Change], None]) -> None:
+    `on_change` hears of changed sessions, `on_notice` what a person should know of the store.
+    """
+
+    def __init__(
+        self, on_change: Callable[[Change], None], on_notice: Callable[[str], None]
+    ) -> None:
         self.opened: Service | None = None
         self._on_change = on_change
+        self._on_notice = on_notice
         self._opening: asyncio.Task[Service] | None = None
         self._behind: set[asyncio.Task[None]] = set()
 
@@ -59,6 +65,8 @@ class Engine:
             self._behind.add(task)
             task.add_done_callback(self._behind.discard)
         self.opened = service
+        if service.notice is not None:
+            self._on_notice(service.notice)
         return service
 
     async def _sweep(self, service: Service) -> None:

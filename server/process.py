@@ -50,7 +50,7 @@ class TurntreeServer(LanguageServer):
         self._log_level = log_level
         self._grace = 0.0
         self._awake = False
-        self._engine = Engine(self._announce)
+        self._engine = Engine(self._announce, self._warn)
         self._stdio = Stdio(source, target, self._receive, self._ended)
         self._methods = Methods(self._engine, self._stdio)
         self.protocol.stdio = self._stdio
@@ -146,6 +146,10 @@ class TurntreeServer(LanguageServer):
 
     def _announce(self, change: Change) -> None:
         self.protocol.tell("turntree/didChangeSessions", change)
+
+    def _warn(self, text: str) -> None:
+        message = {"type": types.MessageType.Warning.value, "message": text}
+        self.protocol.tell(types.WINDOW_SHOW_MESSAGE, message)
 
     def _exit(self) -> None:
         self._leave(self._code(), _GRACE_SECONDS if self.protocol.leaving else 0.0)
