@@ -13,5 +13,5 @@ def test_a_damaged_database_that_was_set_aside_is_told_to_the_person(world: Worl
         assert client.list_sessions()["sessions"] == []
         shown = client.wait_for_notification("window/showMessage")
     (aside,) = world.state.glob("turntree.db.damaged-*")
-    assert str(aside) in shown["params"]["message"]
+    assert str(aside) in shown["message"]
     assert aside.read_bytes() == b"not a database" * 1000
