@@ -34,29 +34,12 @@ def main() -> None:
 def _command_line() -> int:
     # Everything below is imported once and kept: collecting on the way is time for nothing.
     gc.disable()
-    _import_asyncio()
     # After the fast way out above; see there.
     from server.commands.run import run
 
     gc.freeze()
     gc.enable()
     return run(sys.argv[1:])
-
-
-def _import_asyncio() -> None:
-    """Import asyncio as a Python that was built without ssl does.
-
-    It would import ssl only to be ready for connections, which no command opens; that is a
-    twentieth of the time of a listing.
-    """
-    if "ssl" in sys.modules:
-        return
-    sys.modules["ssl"] = None  # type: ignore[assignment]
-    try:
-        # Here, not above, so that serve goes its own way.
-        import asyncio  # noqa: F401
-    finally:
-        del sys.modules["ssl"]
 
 
 def _let_go_of_output() -> None:

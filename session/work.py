@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 import threading
+import time
 from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
     import asyncio
     from concurrent import futures
 else:
-    # A command that only looks runs without an event loop, on one thread.
+    # See `at_once`.
     asyncio = later("asyncio")
     futures = later("concurrent.futures")
 
@@ -62,6 +64,8 @@ class Work:
 
     async def in_thread(self, fn: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Run blocking `fn` on a worker thread; a cancelled request waits until it has stopped."""
+        if not has_loop():
+            return fn(*args, **kwargs)
         loop = asyncio.get_running_loop()
         future = loop.run_in_executor(_pool(), partial(fn, *args, **kwargs))
         try:
@@ -90,6 +94,41 @@ class Work:
             if (current := asyncio.current_task()) is not None:
                 current.uncancel()
             return result
+
+
+def at_once(steps: Coroutine[Any, Any, R]) -> R:
+    """Run verbs that only look, from start to end on the calling thread, without an event loop.
+
+    To import asyncio takes longer than a listing.  Such verbs wait for nothing but their own
+    blocking work, which is then done where it is asked for, so that they never suspend.
+    What changes sessions waits for locks, and needs a loop.
+    """
+    try:
+        steps.send(None)
+    except StopIteration as end:
+        result: R = end.value
+        return result
+    raise RuntimeError("a verb that waits for others needs an event loop")
+
+
+def has_loop() -> bool:
+    """Whether an event loop runs the caller; if not, `at_once` does."""
+    # Where nobody has imported asyncio, nobody runs a loop.
+    if "asyncio" not in sys.modules:
+        return False
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+async def pause(seconds: float) -> None:
+    """Wait, letting other requests go on where there can be any."""
+    if has_loop():
+        await asyncio.sleep(seconds)
+    else:
+        time.sleep(seconds)
 
 
 _POOL: futures.ThreadPoolExecutor | None = None

@@ -6,16 +6,16 @@ and nobody wants an error in the middle of a line, so whatever fails answers not
 
 from __future__ import annotations
 
-import asyncio
 import os
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from server.commands import names
 from server.render import words
 from session.service import Service
+from session.work import at_once
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -89,7 +89,7 @@ def turns(
 
 
 def _quietly(
-    ask: Callable[[Service], Awaitable[list[tuple[str, str]]]],
+    ask: Callable[[Service], Coroutine[Any, Any, list[tuple[str, str]]]],
 ) -> list[tuple[str, str]]:
     async def inside() -> list[tuple[str, str]]:
         service = await Service.open(program="turntree")
@@ -99,7 +99,7 @@ def _quietly(
             await service.close()
 
     try:
-        return asyncio.run(inside())
+        return at_once(inside())
     except Exception:
         return []
 

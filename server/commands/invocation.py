@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 from attrs import define, field
@@ -17,6 +16,7 @@ from server.render import plain, words
 from server.render.layout import Block
 from session.model import Warn
 from session.service import Service
+from session.work import at_once
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -49,12 +49,12 @@ class Invocation:
         return next((s for s in (sys.stderr, sys.stdout) if is_terminal(s)), None)
 
     def engine(
-        self, work: Callable[[Service], Awaitable[Result]], *, sweep: bool = False
+        self, work: Callable[[Service], Coroutine[Any, Any, Result]], *, sweep: bool = False
     ) -> Result:
         """Run `work` on the opened engine.  `sweep` first: for commands that change something.
 
-        SIGINT cancels it up to the publish step of what it does; past that step the result
-        is returned and printed as if nothing had happened.
+        SIGINT cancels what changes something up to its publish step; past that step the
+        result is returned and printed as if nothing had happened.
         """
 
         async def inside() -> Result:
@@ -68,6 +68,11 @@ class Invocation:
 
         self.bar.start()
         try:
+            if not sweep:
+                return at_once(inside())
+            # Only what changes something needs an event loop, which takes longer than a listing.
+            import asyncio
+
             return asyncio.run(inside())
         finally:
             self.bar.stop()

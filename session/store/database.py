@@ -4,28 +4,37 @@
 many statements as a request needs.  `Store.read(fn, …)` needs no hop.  Everything that is
 acknowledged is committed with `synchronous=FULL`; what a later step makes true again may use
 `durable=False`.
+
+Without an event loop (`session.work.at_once`) there is one connection and no thread.
 """
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import errno
-import logging
 import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Concatenate, ParamSpec, TypeVar
-
-import aiosqlite
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeAlias, TypeVar
 
 from session import osfile
 from session.errors import StorageError
+from session.later import later
 from session.store.schema import MIGRATIONS
+from session.work import has_loop, pause
 
-log = logging.getLogger(__name__)
+if TYPE_CHECKING:
+    import asyncio
+    import logging
+
+    import aiosqlite
+else:
+    # A command that only looks runs without an event loop.
+    aiosqlite = later("aiosqlite")
+    asyncio = later("asyncio")
+    logging = later("logging")
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -43,14 +52,12 @@ class Store:
     and every mutation raises `refusal`.
     """
 
-    def __init__(
-        self, path: Path, connection: aiosqlite.Connection, refusal: StorageError | None
-    ) -> None:
+    def __init__(self, path: Path, connection: _Connection, refusal: StorageError | None) -> None:
         self.path = path
         self.refusal = refusal
         self.notice: str | None = None
         self._connection = connection
-        self._reader = _connect_reader(path) if refusal is None else None
+        self._reader = _connect_reader(path) if refusal is None and has_loop() else None
 
     @classmethod
     async def open(cls, home: Path) -> Store:
@@ -78,7 +85,7 @@ class Store:
         fd = os.open(path.with_name("turntree.db.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
         try:
             while not osfile.try_lock(fd):
-                await asyncio.sleep(0.02)
+                await pause(0.02)
             with contextlib.suppress(sqlite3.DatabaseError):
                 return cls(path, await _connect(str(path), check=True), None)
             aside = _set_aside(path)
@@ -89,7 +96,7 @@ class Store:
             f"Turntree's database was damaged ({damage}) and set aside as {aside}. A new one "
             "was made: sessions are listed from the agents' files, older undo is gone."
         )
-        log.error(store.notice)
+        logging.getLogger(__name__).error(store.notice)
         return store
 
     async def close(self) -> None:
@@ -116,11 +123,11 @@ class Store:
         # aiosqlite's public methods are one statement a hop; its queue takes any function.
         hop = self._connection._execute
         try:
-            result: R = await hop(fn, self._connection._conn, *args, **kwargs)  # type: ignore[no-untyped-call]
+            result: R = await hop(fn, self._connection._conn, *args, **kwargs)
         except asyncio.CancelledError:
             # The thread takes one after the other, so what follows shows that `fn` has ended.
             with contextlib.suppress(Exception):
-                await hop(_nothing)  # type: ignore[no-untyped-call]
+                await hop(_nothing)
             raise
         except sqlite3.DatabaseError as error:
             if getattr(error, "sqlite_errorname", "") in ("SQLITE_CORRUPT", "SQLITE_NOTADB"):
@@ -196,7 +203,7 @@ def _require_access(home: Path, path: Path) -> None:
             raise OSError(number, os.strerror(number), str(place))
 
 
-async def _connect_to_read(path: Path) -> aiosqlite.Connection:
+async def _connect_to_read(path: Path) -> _Connection:
     """The existing database for reading, else an empty one in memory."""
     if path.exists():
         # Without its log a database is whole by itself; with it, a reader needs the log.
@@ -216,23 +223,44 @@ def _connect_reader(path: Path) -> sqlite3.Connection | None:
     return None
 
 
-async def _connect(
-    path: str, *, read_only: bool = False, check: bool = False
-) -> aiosqlite.Connection:
-    connection = aiosqlite.connect(path, isolation_level=None, timeout=_BUSY_SECONDS, uri=read_only)
-    # A thread that only waits for work must not keep a process alive that is on its way out.
-    connection._thread.daemon = True
-    await connection
+class _Here:
+    """What `Store` needs of an aiosqlite connection, on the calling thread."""
+
+    def __init__(self, path: str, **options: Any) -> None:
+        self._conn = sqlite3.connect(path, **options)
+
+    async def _execute(self, fn: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        return fn(*args, **kwargs)
+
+    async def close(self) -> None:
+        self._conn.close()
+
+
+_Connection: TypeAlias = "aiosqlite.Connection | _Here"
+
+
+async def _connect(path: str, *, read_only: bool = False, check: bool = False) -> _Connection:
+    options: dict[str, Any] = {
+        "isolation_level": None,
+        "timeout": _BUSY_SECONDS,
+        "uri": read_only,
+    }
+    connection = await _on_a_thread(path, options) if has_loop() else _Here(path, **options)
     try:
-        await connection._execute(  # type: ignore[no-untyped-call]
-            _prepare, connection._conn, Path(path), read_only
-        )
+        await connection._execute(_prepare, connection._conn, Path(path), read_only)
         if check:
-            await connection._execute(_require_sound, connection._conn)  # type: ignore[no-untyped-call]
+            await connection._execute(_require_sound, connection._conn)
     except BaseException:
         await connection.close()
         raise
     return connection
+
+
+async def _on_a_thread(path: str, options: dict[str, Any]) -> aiosqlite.Connection:
+    connection = aiosqlite.connect(path, **options)
+    # A thread that only waits for work must not keep a process alive that is on its way out.
+    connection._thread.daemon = True
+    return await connection
 
 
 def _prepare(connection: sqlite3.Connection, path: Path, read_only: bool) -> None:
