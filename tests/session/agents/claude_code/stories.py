@@ -195,7 +195,8 @@ def _command(s: Story, a: int, b: int) -> None:
 
 
 def _sidechain(s: Story, a: int, b: int) -> None:
-    s.transcript.sidechain(s.text(a), s.text(b))
+    if s.transcript.head is not None:
+        s.transcript.sidechain(s.text(a), s.text(b))
 
 
 def _by_hand(s: Story, a: int, b: int) -> None:
