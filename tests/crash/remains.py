@@ -27,7 +27,8 @@ class Remains:
         """
         self.check_kept(changes)
         new = set(store_hash(self._store)) - set(self._before)
-        assert not [path for path in new if not Path(path).is_dir() and not changes(path)]
+        extra = [path for path in new if not Path(path).is_dir() and not changes(path)]
+        assert not extra
 
     def check_kept(self, changes: Callable[[str], bool] = lambda path: False) -> None:
         """Every path that was there is as it was, but for those that may change."""
@@ -61,6 +62,7 @@ def check_clean(world: World, client: Client, *, staged: bool = False) -> None:
     in_store = list(world.store.rglob("*"))
     if not staged:
         assert not [path for path in in_store if path.name.startswith(".turntree-")]
+    assert not [path for path in in_store if path.name.endswith(".partial")]
     assert not [path for path in in_store if path.is_file() and path.stat().st_nlink > 1]
     needed = {o["operation_id"] for o in operations(client) if o["state"] in ("done", "undone")}
     archives = world.state / "archive"

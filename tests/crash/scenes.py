@@ -308,9 +308,9 @@ class OnFork(Fork):
 class UndoFork(OnFork):
     """The child leaves the store."""
 
-    # A move that began is finished, so the child is on its way from the intent on.
     passes = points("undo", "intended", "archived", "applied")
-    holds_from = "undo.intended"
+    # A move that began is finished.
+    holds_from = "undo.archived"
     verb, did = "undo", "undone"
 
     def changes(self, path: str) -> bool:
@@ -332,7 +332,7 @@ class UndoFork(OnFork):
 
 class RedoFork(OnFork):
     passes = points("redo", "intended", "archived", "applied")
-    holds_from = "redo.intended"
+    holds_from = "redo.archived"
     verb, did = "redo", "redone"
 
     def lead_up(self, client: Client) -> None:

@@ -11,9 +11,8 @@ from contextlib import contextmanager
 import pytest
 
 from session import osfile
-from tests.chain import to_json
 from tests.client import PATIENCE, Client, RpcError, wait_until
-from tests.crash.dying import die
+from tests.crash.dying import append_turn, die, last_record
 from tests.crash.remains import Remains, check_clean, operations, settle
 from tests.crash.scenes import (
     Discard,
@@ -242,28 +241,6 @@ def test_a_promised_child_whose_stage_is_gone_is_not_said_to_exist(world: World)
         assert missing.value.kind == "session_not_found"
         scene.check_reply(scene.ask(heir), held=False)
         scene.check_new(heir)
-
-
-def append_turn(scene: Scene, parent: str) -> str:
-    """What the agent writes when a person goes on below `parent`; the new turn's id."""
-    t = scene.transcript
-    known = len(t.records)
-    t.branch_from(parent)
-    added = t.turn("one more question", "one more answer")
-    with scene.path.open("ab") as file:
-        for record in t.records[known:]:
-            assert isinstance(record, dict)
-            file.write(to_json(record) + b"\n")
-    return added
-
-
-def last_record(scene: Scene, turns: int) -> str:
-    """The uuid of the last record of the first `turns` turns."""
-    records = scene.transcript.messages()
-    if turns == len(scene.turns):
-        return str(records[-1]["uuid"])
-    after = next(at for at, r in enumerate(records) if r["uuid"] == scene.turns[turns])
-    return str(records[after - 1]["uuid"])
 
 
 @pytest.mark.parametrize(
