@@ -1,0 +1,78 @@
+"""The tree of turns, abandoned branches included."""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+from typing import TYPE_CHECKING
+
+from session.agents.claude_code.records import (
+    DUPLICATE,
+    KIND,
+    PROMPT,
+    SIDECHAIN,
+    SPOKEN,
+    TREE,
+)
+
+if TYPE_CHECKING:
+    from session.agents.claude_code.branch import BranchTable
+
+
+class TurnTree:
+    """The tree of turns: one node a prompt, in file order."""
+
+    def __init__(self, transcript: BranchTable) -> None:
+        self.prompts = transcript.prompts
+        self.leaves = transcript.leaf_prompts()
+        self._parents = transcript.prompt_parents
+        self._transcript = transcript
+        self._ends: dict[int, int] | None = None
+
+    def parent(self, prompt: int) -> int:
+        """The prompt line of the turn before, -1 for a first turn."""
+        return self._parents[bisect_left(self.prompts, prompt)]
+
+    def path(self, prompt: int) -> list[int]:
+        """Prompt lines from the root to `prompt`."""
+        path: list[int] = []
+        seen = bytearray(len(self._transcript.kinds))
+        while prompt >= 0 and not seen[prompt]:
+            seen[prompt] = 1
+            path.append(prompt)
+            prompt = self.parent(prompt)
+        path.reverse()
+        return path
+
+    def end_of(self, prompt: int) -> int:
+        """The newest line that belongs to a turn."""
+        if self._ends is None:
+            self._ends = self._find_ends()
+        return self._ends.get(prompt, prompt)
+
+    def _find_ends(self) -> dict[int, int]:
+        kinds, parents = self._transcript.kinds, self._transcript.parents
+        owners = array("i", [-2]) * len(kinds)
+        continued = bytearray(len(kinds))
+        members = [
+            line
+            for line, kind in enumerate(kinds)
+            if kind & KIND in TREE and not kind & (SIDECHAIN | DUPLICATE)
+        ]
+        for line in members:
+            parent = parents[line]
+            if kinds[line] & KIND == PROMPT:
+                owners[line] = line
+                continue
+            owner = owners[parent] if parent >= 0 else -1
+            owners[line] = owner if owner != -2 else self._transcript.owner(parent)
+        for line in members:
+            parent = parents[line]
+            if parent >= 0 and kinds[line] & KIND in SPOKEN and kinds[line] & KIND != PROMPT:
+                continued[self._transcript.spoken(parent)] = 1
+        # The newest of those who speak last: a first turn's records may stand before its prompt.
+        return {
+            owners[line]: line
+            for line in members
+            if owners[line] >= 0 and kinds[line] & KIND in SPOKEN and not continued[line]
+        }
