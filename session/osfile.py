@@ -9,14 +9,23 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import shutil
-import socket
 import stat
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from session.later import later
+
+if TYPE_CHECKING:
+    import shutil
+    import socket
+else:
+    # What only looks moves no files, and tells nobody where it runs.
+    shutil = later("shutil")
+    socket = later("socket")
 
 WINDOWS = sys.platform == "win32"
 

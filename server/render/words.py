@@ -42,7 +42,7 @@ def width(text: str) -> int:
     """Terminal columns that `text` takes: two for wide characters, none for combining ones."""
     if text.isascii():
         return len(text)
-    return sum(_columns(char) for char in text)
+    return len(text) + sum([_columns(char) - 1 for char in text if char > "\x7f"])
 
 
 def tail(text: str, room: int) -> str:
