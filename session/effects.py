@@ -224,15 +224,18 @@ class Move(Effect):
         # Across file systems first beside the target, then one step that replaces nothing.
         staged = target.with_name(f".turntree-{target.name}")
         osfile.remove_tree(staged)
-        osfile.copy_tree(source, staged)
-        osfile.fsync_tree(staged)
         try:
+            osfile.copy_tree(source, staged)
+            osfile.fsync_tree(staged)
             osfile.publish(staged, target)
         except FileExistsError:
             osfile.remove_tree(staged)
             raise SessionExists(
                 f"{target} exists already; nothing was overwritten.", session_id=target.stem
             ) from None
+        except OSError:
+            osfile.remove_tree(staged)
+            raise
         osfile.fsync_directory(target.parent)
         os.unlink(source)
 

@@ -90,7 +90,9 @@ class Changes:
                 ignore_permission_denied=True,
             ):
                 for path in sorted({Path(name) for _, name in events}):
-                    self._tell(path)
+                    # What is written right after its directory was made may go unnoticed.
+                    for found in sorted(path.rglob("*.jsonl")) if path.is_dir() else (path,):
+                        self._tell(found)
                 now = {p for agent in agents for p in agent.watched() if p.is_dir()}
                 if now != appeared:
                     # A store was made, or went: watch what is there now.

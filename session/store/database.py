@@ -57,6 +57,7 @@ class Store:
         self.refusal = refusal
         self.notice: str | None = None
         self._connection = connection
+        self._retired: list[_Connection] = []
         self._reader = _connect_reader(path) if refusal is None and has_loop() else None
 
     @classmethod
@@ -103,7 +104,8 @@ class Store:
         # The last connection to close is the one that may tidy the log away.
         if self._reader is not None:
             self._reader.close()
-        await self._connection.close()
+        for connection in (*self._retired, self._connection):
+            await connection.close()
 
     async def require_writable(self) -> None:
         """Raise the refusal, unless what was in the way is gone by now."""
@@ -113,17 +115,18 @@ class Store:
         if again.refusal is not None:
             await again.close()
             raise again.refusal
-        await self.close()
-        self._connection, self._reader, self.refusal = again._connection, again._reader, None
+        self._take_over(again)
+        self.refusal = None
 
     async def run(
         self, fn: Callable[Concatenate[sqlite3.Connection, P], R], *args: P.args, **kwargs: P.kwargs
     ) -> R:
         """Run `fn(connection, …)` on the database thread; it finishes even when cancelled."""
         # aiosqlite's public methods are one statement a hop; its queue takes any function.
-        hop = self._connection._execute
+        connection = self._connection
+        hop = connection._execute
         try:
-            result: R = await hop(fn, self._connection._conn, *args, **kwargs)
+            result: R = await hop(fn, connection._conn, *args, **kwargs)
         except asyncio.CancelledError:
             # The thread takes one after the other, so what follows shows that `fn` has ended.
             with contextlib.suppress(Exception):
@@ -131,7 +134,7 @@ class Store:
             raise
         except sqlite3.DatabaseError as error:
             if getattr(error, "sqlite_errorname", "") in ("SQLITE_CORRUPT", "SQLITE_NOTADB"):
-                await self._replace(error)
+                await self._replace(connection, error)
             raise _storage_error(error, self.path) from error
         except (sqlite3.Error, ValueError) as error:
             raise StorageError(
@@ -141,14 +144,23 @@ class Store:
             ) from error
         return result
 
-    async def _replace(self, damage: sqlite3.DatabaseError) -> None:
+    async def _replace(self, failed: _Connection, damage: sqlite3.DatabaseError) -> None:
         """Go on with a new database, for a damage that only a statement came upon."""
-        if self.refusal is not None:
+        if self.refusal is not None or self._connection is not failed:
             return
-        await self.close()
         fresh = await Store._open_anew(self.path, damage)
-        self._connection, self._reader = fresh._connection, fresh._reader
-        self.notice = fresh.notice or self.notice
+        if self._connection is failed:
+            self._take_over(fresh)
+            self.notice = fresh.notice or self.notice
+        else:
+            await fresh.close()
+
+    def _take_over(self, other: Store) -> None:
+        """Go on with another's connections; ours may still have work queued, so it stays open."""
+        if self._reader is not None:
+            self._reader.close()
+        self._retired.append(self._connection)
+        self._connection, self._reader = other._connection, other._reader
 
     async def read(
         self, fn: Callable[Concatenate[sqlite3.Connection, P], R], *args: P.args, **kwargs: P.kwargs
@@ -198,16 +210,16 @@ def transaction(
 def _require_access(home: Path, path: Path) -> None:
     """Raises OSError when the directory or a file of the database may not be written."""
     for place in (home, path, Path(f"{path}-wal"), Path(f"{path}-shm")):
-        if place.exists() and not os.access(place, os.R_OK | os.W_OK):
+        if os.path.exists(place) and not os.access(place, os.R_OK | os.W_OK):
             number = errno.EROFS if osfile.is_read_only(home) else errno.EACCES
             raise OSError(number, os.strerror(number), str(place))
 
 
 async def _connect_to_read(path: Path) -> _Connection:
     """The existing database for reading, else an empty one in memory."""
-    if path.exists():
+    if os.path.exists(path):  # False, too, where it may not be known
         # Without its log a database is whole by itself; with it, a reader needs the log.
-        way = "mode=ro" if Path(f"{path}-wal").exists() else "mode=ro&immutable=1"
+        way = "mode=ro" if os.path.exists(f"{path}-wal") else "mode=ro&immutable=1"
         with contextlib.suppress(sqlite3.DatabaseError, StorageError):
             return await _connect(f"{path.as_uri()}?{way}", read_only=True)
     return await _connect(":memory:")

@@ -88,9 +88,7 @@ class ClaudeCode:
         return [self.store.projects]
 
     def session_of_path(self, path: Path) -> str | None:
-        if path.suffix == ".jsonl" and (is_session_id(path.stem) or path.stem.startswith("agent-")):
-            return path.stem
-        return None
+        return self.store.id_at(path)
 
     # Listing
 

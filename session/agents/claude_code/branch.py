@@ -199,14 +199,6 @@ class BranchTable(LineTable):
                 return line
         return -1
 
-    def spoken(self, line: int) -> int:
-        """The nearest user or assistant record at or above a line."""
-        for _ in range(len(self.parents)):
-            if line < 0 or self.kinds[line] & KIND in SPOKEN:
-                return line
-            line = self.parents[line]
-        return -1
-
     def path_to(self, leaf: int, *, trailing: bool = False) -> array[int]:
         """Lines from the root to `leaf`; with `trailing`, what hangs silently below it too."""
         path = array("I")
@@ -375,5 +367,5 @@ class BranchTable(LineTable):
     def tree(self) -> TurnTree:
         """All turns, of abandoned branches too."""
         if self._tree is None:
-            self._tree = TurnTree(self)
+            self._tree = TurnTree(self, self.leaf_prompts())
         return self._tree

@@ -234,7 +234,8 @@ class History:
 
 
 def _kind(native_id: str, transcript: Transcript) -> str:
-    if native_id.startswith("agent-") or transcript.first.get("isSidechain"):
+    only_aside = transcript.first.get("isSidechain") and transcript.newest < 0
+    if native_id.startswith("agent-") or only_aside:
         return "subagent"
     # `sdk-cli` is a person's `claude -p`.
     return "sdk" if transcript.entrypoint in ("sdk-py", "sdk-ts") else "main"

@@ -113,6 +113,20 @@ class ClaudeStore:
         if native_id.startswith("agent-"):
             yield from map(str, Path(folder).glob(f"*/subagents/{native_id}.jsonl"))
 
+    def id_at(self, path: Path) -> str | None:
+        """The session whose file a path is, None for any other path."""
+        try:
+            folder, *inner, name = path.relative_to(self.projects).parts
+        except ValueError:
+            return None
+        native_id = name.removesuffix(".jsonl")
+        if folder.startswith(".") or native_id == name:
+            return None
+        if not inner and (is_session_id(native_id) or _SUBAGENT.fullmatch(native_id)):
+            return native_id
+        below = len(inner) == 2 and is_session_id(inner[0]) and inner[1] == "subagents"
+        return native_id if below and _SUBAGENT.fullmatch(native_id) else None
+
     def live(self) -> dict[str, Live]:
         """Sessions that a living agent has open, by native id.
 

@@ -417,6 +417,14 @@ class LineTable:
             line = parents[line]
         return -1
 
+    def spoken(self, line: int) -> int:
+        """The nearest user or assistant record at or above a line."""
+        for _ in range(len(self.parents)):
+            if line < 0 or self.kinds[line] & KIND in SPOKEN:
+                return line
+            line = self.parents[line]
+        return -1
+
     def descends(self, line: int, ancestor: int) -> bool:
         for _ in range(len(self.parents)):
             if line == ancestor:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from typing import TYPE_CHECKING
 
 from session.agents.claude_code.records import (
     DUPLICATE,
@@ -14,19 +13,17 @@ from session.agents.claude_code.records import (
     SPOKEN,
     TREE,
 )
-
-if TYPE_CHECKING:
-    from session.agents.claude_code.branch import BranchTable
+from session.agents.claude_code.table import LineTable
 
 
 class TurnTree:
     """The tree of turns: one node a prompt, in file order."""
 
-    def __init__(self, transcript: BranchTable) -> None:
-        self.prompts = transcript.prompts
-        self.leaves = transcript.leaf_prompts()
-        self._parents = transcript.prompt_parents
-        self._transcript = transcript
+    def __init__(self, table: LineTable, leaves: array[int]) -> None:
+        self.prompts = table.prompts
+        self.leaves = leaves
+        self._parents = table.prompt_parents
+        self._table = table
         self._ends: dict[int, int] | None = None
 
     def parent(self, prompt: int) -> int:
@@ -36,7 +33,7 @@ class TurnTree:
     def path(self, prompt: int) -> list[int]:
         """Prompt lines from the root to `prompt`."""
         path: list[int] = []
-        seen = bytearray(len(self._transcript.kinds))
+        seen = bytearray(len(self._table.kinds))
         while prompt >= 0 and not seen[prompt]:
             seen[prompt] = 1
             path.append(prompt)
@@ -51,7 +48,7 @@ class TurnTree:
         return self._ends.get(prompt, prompt)
 
     def _find_ends(self) -> dict[int, int]:
-        kinds, parents = self._transcript.kinds, self._transcript.parents
+        kinds, parents = self._table.kinds, self._table.parents
         owners = array("i", [-2]) * len(kinds)
         continued = bytearray(len(kinds))
         members = [
@@ -65,11 +62,11 @@ class TurnTree:
                 owners[line] = line
                 continue
             owner = owners[parent] if parent >= 0 else -1
-            owners[line] = owner if owner != -2 else self._transcript.owner(parent)
+            owners[line] = owner if owner != -2 else self._table.owner(parent)
         for line in members:
             parent = parents[line]
             if parent >= 0 and kinds[line] & KIND in SPOKEN and kinds[line] & KIND != PROMPT:
-                continued[self._transcript.spoken(parent)] = 1
+                continued[self._table.spoken(parent)] = 1
         # The newest of those who speak last: a first turn's records may stand before its prompt.
         return {
             owners[line]: line
