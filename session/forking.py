@@ -102,7 +102,7 @@ async def fork(
     located, history, plan, title = await _plan(context, order, expect_revision, work)
     operation_id = uuid.uuid4().hex
     parentage = ForkRow(
-        order.child, order.session_id, plan.last_turn, plan.kept or None, utc(), operation_id
+        order.child, order.session_id, plan.last_turn, plan.kept, utc(), operation_id
     )
     await context.operations.intend(
         operation_id=operation_id,
