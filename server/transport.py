@@ -43,6 +43,7 @@ NOT_YET = object()
 _NULL = b"null"
 _ABSENT = object()
 
+_BIG = 1 << 16
 _PUBLISH_SECONDS = 10.0
 
 
@@ -205,7 +206,7 @@ class Protocol(LanguageServerProtocol):
                 error = self._told(request, failure)
         if error is not None:
             member, content = b"error", self._encoded(error)
-        self._write(b'{"jsonrpc":"2.0","id":%b,"%b":%b}' % (request.wire_id, member, content))
+        self._write(b'{"jsonrpc":"2.0","id":%b,"%b":' % (request.wire_id, member), content, b"}")
         took = (time.perf_counter() - request.began) * 1000
         outcome = getattr(result, "operation_id", None) or "ok"
         if error is not None:
@@ -236,8 +237,11 @@ class Protocol(LanguageServerProtocol):
         self._write(b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (wire_id, error))
 
     def _write(self, *parts: bytes) -> None:
-        header = b"Content-Length: %d\r\n\r\n" % sum(map(len, parts))
-        self.stdio.write(b"".join((header, *parts)))
+        size = sum(map(len, parts))
+        frame = (b"Content-Length: %d\r\n\r\n" % size, *parts)
+        # One write for what is small; what is big is not copied for it.
+        for data in (b"".join(frame),) if size < _BIG else frame:
+            self.stdio.write(data)
 
     def _notification(self, method: str, params: Any) -> None:
         fields = params if type(params) is dict else {}

@@ -222,9 +222,9 @@ class ClaudeCode:
 
     def _resume_cwd(self, summary: Summary) -> str | None:
         """The directory from which the agent finds the file: the one its folder is named for."""
-        folder = Path(summary.path).parent
+        folder = os.path.dirname(summary.path)
         for cwd in (summary.last_cwd, summary.cwd):
-            if cwd and self.store.folder_for(cwd) == folder:
+            if cwd and str(self.store.folder_for(cwd)) == folder:
                 return cwd
         return summary.cwd
 

@@ -131,7 +131,7 @@ class History:
         return [out[number] for number in numbers]
 
     def _turn(self, place: Place) -> Turn:
-        return self._turn_of(place, turns.read_place(self.transcript, place))
+        return self._turn_of(place, turns.read_place(self.transcript, place, records.SPOKEN))
 
     def _turn_of(self, place: Place, read: list[tuple[int, Record]]) -> Turn:
         last = place.branch == "active" and place.number == self.turn_count

@@ -39,7 +39,7 @@ class ClaudeStore:
         self.default_root = Path("~/.claude").expanduser()
         self.root = root or (Path(chosen).expanduser() if chosen else self.default_root)
 
-    @property
+    @functools.cached_property
     def projects(self) -> Path:
         return self.root / "projects"
 

@@ -14,6 +14,7 @@ from session.agents.claude_code.records import (
     PROMPT,
     RESULT,
     SYNTHETIC,
+    TREE,
     Record,
 )
 from session.agents.claude_code.transcript import Transcript
@@ -43,15 +44,23 @@ def active_place(transcript: Transcript, number: int, parent: str | None) -> Pla
     return Place(lines, number, "active", parent, compacted)
 
 
-def read_place(transcript: Transcript, place: Place) -> list[tuple[int, Record]]:
-    """The records of a turn in the order of the conversation."""
-    return list(transcript.read(transcript.with_side_results(place.lines), records.parse_said))
+def read_place(
+    transcript: Transcript, place: Place, kinds: frozenset[int] = TREE
+) -> list[tuple[int, Record]]:
+    """The records of a turn in the order of the conversation; those of `kinds` are enough."""
+    wanted = [
+        line
+        for line in transcript.with_side_results(place.lines)
+        if transcript.kinds[line] & KIND in kinds
+    ]
+    return list(transcript.read(wanted, records.parse_said))
 
 
 def turn_at(
     transcript: Transcript, place: Place, read: list[tuple[int, Record]], *, live: bool
 ) -> Turn:
-    """One turn; `live` says whether a program that may be writing it lives."""
+    """One turn from its records, of which those that speak are enough; `live` says whether a
+    program that may be writing it lives."""
     opening = read[0][1]
     prompt = records.prompt_text(opening) or ""
     response: str | None = None
