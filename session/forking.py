@@ -110,7 +110,8 @@ async def fork(
         session_id=order.session_id,
         new_session_id=order.child,
         digest=order.digest,
-        summary=f"fork of {order.session_id} with {plan.kept} of {plan.total} turns: {title}",
+        summary=f"fork of {order.session_id.partition(':')[2][:8]} with {plan.kept} of "
+        f"{plan.total} turn{'' if plan.total == 1 else 's'}{title and f': {title}'}",
         intent={
             "stage": plan.stage.to_json(),
             "staged": order.stage,

@@ -103,7 +103,7 @@ async def rewind(context: Context, order: Order, work: Work) -> RewindResult:
         operation_id=operation_id,
         kind="rewind",
         digest=order.digest,
-        summary=f"rewind to {cut.kept} turns, {removed} dropped",
+        summary=f"rewind to {cut.kept} turn{'' if cut.kept == 1 else 's'}, {removed} dropped",
         intent={
             "kept": cut.kept,
             "turns_before": history.turn_count,
