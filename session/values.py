@@ -1,12 +1,13 @@
-"""`@value`: the frozen attrs classes of the house, cheap to make.
+"""`@value`: the frozen attrs classes of the house, cheap to declare.
 
-A command line makes all of them at every start.  attrs would write and compile comparing,
-hashing and printing for each class anew, which is more than half of its time, so they are
+Every process imports dozens of them and uses a few.  attrs writes and compiles the methods of
+a class, so that waits for the first instance; and comparing, hashing and printing are
 functions that all of them share.
 """
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from attrs import define
@@ -19,8 +20,23 @@ if TYPE_CHECKING:
 else:
 
     def value(cls: type[T]) -> type[T]:
+        def first_init(self: T, *args: Any, **kwargs: Any) -> None:
+            made(cls).__init__(self, *args, **kwargs)
+
+        cls.__init__ = first_init
         cls.__eq__, cls.__hash__, cls.__repr__ = _equal, _hash, _shown
-        return define(frozen=True, eq=False, repr=False)(cls)
+        return cls
+
+
+_MAKING = threading.Lock()
+
+
+def made(cls: type[T]) -> type[T]:
+    """A class declared with `@value`, with the methods and facts that attrs gives it."""
+    with _MAKING:
+        if "__attrs_attrs__" not in vars(cls):
+            define(init=True, frozen=True, eq=False, repr=False, slots=False)(cls)
+    return cls
 
 
 def fields(instance: Any) -> dict[str, Any]:
@@ -43,4 +59,4 @@ def _shown(one: Any) -> str:
     return f"{type(one).__name__}({shown})"
 
 
-__all__ = ["fields", "value"]
+__all__ = ["fields", "made", "value"]

@@ -16,6 +16,7 @@ import pytest
 from server.methods import VERBS
 from session import errors, faults, model
 from session.service import Service
+from session.values import made
 
 ROOT = Path(__file__).parent.parent
 PROTOCOL = (ROOT / "docs" / "protocol.md").read_text(encoding="utf-8")
@@ -53,7 +54,7 @@ def test_the_protocol_page_lists_each_error_with_its_code(
 @pytest.mark.parametrize("shape", [model.Session, model.Turn], ids=lambda s: s.__name__)
 def test_the_protocol_page_names_each_field_of_an_object(shape: type) -> None:
     text = section(PROTOCOL, f"### {shape.__name__}")
-    assert [f.name for f in attrs.fields(shape) if f"`{f.name}`" not in text] == []
+    assert [f.name for f in attrs.fields(made(shape)) if f"`{f.name}`" not in text] == []
 
 
 @pytest.mark.parametrize("method", VERBS)
@@ -68,7 +69,9 @@ def test_the_protocol_page_names_each_parameter_and_whether_it_may_be_left_out(m
 def test_the_protocol_page_names_each_field_of_a_result(method: str) -> None:
     returned = get_type_hints(getattr(Service, VERBS[method].call.__name__))["return"]
     text = section(PROTOCOL, f"### `{method}`")
-    missing = [f.name for f in attrs.fields(returned) if not re.search(rf"\b{f.name}\b", text)]
+    missing = [
+        f.name for f in attrs.fields(made(returned)) if not re.search(rf"\b{f.name}\b", text)
+    ]
     assert missing == []
 
 
