@@ -139,6 +139,27 @@ def test_the_first_record_with_an_id_wins(tmp_path: Path) -> None:
     assert len(prompts(opened(tmp_path, t))) == 6
 
 
+def test_records_are_found_again_however_far_back_they_are(tmp_path: Path) -> None:
+    t = Transcript(seed=6)
+    t.turn("p1", "a1")
+    first_end = t.head
+    before = [dict(record) for record in t.messages()]
+    for number in range(2, 4600):
+        t.turn(f"p{number}")
+    # Written again as after a compaction, and by a program that went on from the end.
+    for record in before:
+        t.append({**record, "parentUuid": None})
+    for record in before:
+        t.append({**record, "parentUuid": t.head})
+    t.branch_from(first_end)
+    t.turn("far")
+    t.last_prompt("far")
+    history = opened(tmp_path, t)
+    assert prompts(history) == ["p1", "far"]
+    assert [b.turn_count for b in history.branches()] == [2, 4599]
+    assert history.gaps() == []
+
+
 def test_a_snapshots_id_is_not_a_messages(tmp_path: Path) -> None:
     t = Transcript()
     t.turn("p1")
