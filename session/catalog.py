@@ -11,7 +11,7 @@ from typing import Any
 
 from attrs import evolve
 
-from session import ids
+from session import ids, osfile
 from session.agents.base import Agent, History, Listing, Summary
 from session.errors import InvalidParams, SessionNotFound, StorageError, Unsupported
 from session.model import (
@@ -184,7 +184,7 @@ class Catalog:
         forks = await self._store.run(lineage.all_forks)
         skipped: list[Skipped] = []
         searched: list[Searched] = []
-        found: list[tuple[tuple[str, str], Agent, CachedFile, OperationRow | None]] = []
+        found: list[tuple[str, Agent, CachedFile, ForkRow | None, OperationRow | None]] = []
         for agent in self._agents.values():
             if agents is not None and agent.name not in agents:
                 continue
@@ -195,33 +195,29 @@ class Catalog:
             entries: list[tuple[CachedFile, OperationRow | None]] = [
                 (file, None) for file in listing.files
             ]
-            entries += await self._unborn(agent, {f.native_id for f in listing.files}, query)
+            entries += await self._unborn(agent, listing.files, query)
             for file, row in entries:
                 session_id = f"{agent.name}:{file.native_id}"
                 fork = forks.get(session_id)
                 if wanted(agent, file, fork, row):
-                    key = (_sort_time(file, fork, row), session_id)
+                    key = f"{_sort_time(file, fork, row)}/{session_id}"
                     if after is None or key < after:
-                        found.append((key, agent, file, row))
+                        found.append((key, agent, file, fork, row))
         found.sort(key=itemgetter(0), reverse=True)
         page, rest = found[:limit], found[limit:]
         live = {agent.name: agent.live() for agent in self._agents.values()}
         sessions = [
             self._session(
-                agent,
-                Summary.unpacked(file),
-                live[agent.name].get(file.native_id),
-                forks.get(session_id),
-                row,
+                agent, Summary.unpacked(file), live[agent.name].get(file.native_id), fork, row
             )
-            for (_, session_id), agent, file, row in page
+            for _, agent, file, fork, row in page
         ]
         unindexed = [s.session_id for s in sessions if s.turn_count is None]
         empty = not found and after is None
         return (
             SessionPage(
                 sessions=sessions,
-                next_cursor=_cursor(page[-1][0]) if rest else None,
+                next_cursor=page[-1][0] if rest else None,
                 skipped=skipped,
                 searched=searched if empty else None,
             ),
@@ -244,10 +240,11 @@ class Catalog:
         return listing
 
     async def _unborn(
-        self, agent: Agent, listed: set[str], query: Query
+        self, agent: Agent, files: list[CachedFile], query: Query
     ) -> list[tuple[CachedFile, OperationRow | None]]:
         """Children without a file in the agent's store: staged ones, and empty forks."""
         rows = await self._store.run(operations.children_without_file)
+        listed = {file.native_id for file in files} if rows else set()
         out: list[tuple[CachedFile, OperationRow | None]] = []
         for row in rows:
             name, native_id = ids.split(row.new_session_id or "")
@@ -333,7 +330,7 @@ class _Filter:
             cwd, inside = self._query.cwd, self._query.cwd.rstrip(os.sep) + os.sep
             self._below[directory] = any(
                 path == cwd or path.startswith(inside)
-                for path in (directory, os.path.realpath(directory))
+                for path in (directory, osfile.real_path(directory))
             )
         return self._below[directory]
 
@@ -349,16 +346,10 @@ class _Filter:
         return any(text and self._text in text.casefold() for text in texts)
 
 
-def _cursor(key: tuple[str, str]) -> str:
-    return "/".join(key)
-
-
-def _read_cursor(cursor: str | None) -> tuple[str, str] | None:
-    if cursor is None:
-        return None
-    time, slash, session_id = cursor.rpartition("/")
-    if not slash or ":" not in session_id:
+def _read_cursor(cursor: str | None) -> str | None:
+    """The key, `<time>/<session id>`, of the last session on the page before."""
+    if cursor is not None and not ("/" in cursor and ":" in cursor.rpartition("/")[2]):
         raise InvalidParams(
             "cursor: not a cursor of list_sessions; leave it out to begin again.", field="cursor"
         )
-    return time, session_id
+    return cursor

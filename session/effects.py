@@ -9,6 +9,7 @@ plan was made for.
 from __future__ import annotations
 
 import contextlib
+import errno
 import filecmp
 import os
 from collections.abc import Callable
@@ -203,6 +204,8 @@ class Move(Effect):
     def apply(self, verb: str) -> None:
         pairs = [(Path(source), Path(target)) for source, target in self.pairs]
         for source, target in pairs:
+            if not os.path.lexists(source) and not os.path.lexists(target):
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(source))
             # Both are there when a process died while it moved across file systems.
             if source.exists() and target.exists() and not _all_of_it_in(source, target):
                 raise SessionExists(
@@ -241,7 +244,9 @@ class Move(Effect):
 
     def state(self) -> str:
         """`before` while nothing has moved; a move that began is finished, by `apply`."""
-        moved = [not os.path.lexists(source) for source, _ in self.pairs]
+        moved = [
+            not os.path.lexists(source) and os.path.lexists(target) for source, target in self.pairs
+        ]
         return AFTER if any(moved) else BEFORE
 
     def take_back(self) -> None:

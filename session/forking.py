@@ -9,6 +9,7 @@ from typing import Any
 
 from attrs import evolve
 
+from session import osfile
 from session.agents.base import Agent, Built, ForkPlan, History
 from session.catalog import Located
 from session.context import Context
@@ -41,6 +42,9 @@ from session.store.operations import OperationRow, digest_of
 from session.values import value
 from session.work import Work
 
+_LONGEST_TITLE = 180
+"""Of the parent's title in the child's, so that what is added shows in a listing."""
+
 
 @value
 class Order:
@@ -72,12 +76,25 @@ def require_supported(agent: Agent, workspace: dict[str, Any] | None) -> None:
         )
 
 
+def asked_for(workspace: dict[str, Any] | None) -> dict[str, Any] | None:
+    """The workspace of a request; to ask for none is to ask for nothing."""
+    return None if (workspace or {}).get("mode", "none") == "none" else workspace
+
+
+def plain_title(title: str | None) -> str | None:
+    """A title on one line without control characters; a blank one is none."""
+    if title is None:
+        return None
+    shown = "".join(character if character.isprintable() else " " for character in title)
+    return " ".join(shown.split()) or None
+
+
 def real_directory(cwd: str | None) -> str | None:
     if cwd is None:
         return None
-    path = os.path.realpath(os.path.expanduser(cwd))
+    path = osfile.real_path(os.path.expanduser(cwd))
     if not os.path.isabs(os.path.expanduser(cwd)) or not os.path.isdir(path):
-        raise InvalidParams(f"cwd: {cwd} is not an absolute path of a directory", field="cwd")
+        raise InvalidParams(f"cwd: there is no directory {cwd} (an absolute path)", field="cwd")
     return path
 
 
@@ -88,7 +105,8 @@ async def preview(
     if (done := await _replayed(context, order)) is not None:
         return done
     located, history, plan, _ = await _plan(context, order, expect_revision, work)
-    built = Built(plan.records, plan.bytes, [])
+    size = Warn("copy_size", f"The fork will be a copy of {plan.bytes:,} bytes.")
+    built = Built(plan.records, plan.bytes, [size] if plan.kept else [])
     return _result("preview", None, plan, built, located.agent.resume_of(history, plan))
 
 
@@ -130,6 +148,7 @@ async def fork(
             },
         },
     )
+    publishing = False
     try:
         fault("fork.intended")
         built = await work.in_thread(located.agent.build_fork, history, plan, work)
@@ -144,10 +163,11 @@ async def fork(
         await context.operations.advance(operation_id, "staged", result=result, durable=True)
         fault("fork.staged")
         if not order.stage:
+            publishing = True
             await work.in_thread(plan.stage.publish, "fork")
             await context.operations.finish_fork(operation_id, parentage)
     except (Exception, Cancelled) as error:
-        if not order.stage and plan.stage.published:
+        if publishing and plan.stage.published:
             raise Indeterminate.after("The fork", order.child, operation_id) from error
         await _undo_stage(context, plan.stage, operation_id, work)
         raise _as_storage_error(error, "Writing the fork") from error
@@ -172,6 +192,7 @@ def _as_storage_error(error: BaseException, doing: str) -> BaseException:
 async def _plan(
     context: Context, order: Order, expect_revision: str | None, work: Work
 ) -> tuple[Located, History, ForkPlan, str]:
+    order = evolve(order, cwd=real_directory(order.cwd))
     located, history = await context.open_for(
         order.session_id, "fork_session", expect_revision, work
     )
@@ -216,6 +237,7 @@ async def _plan(
 
 def _numbered(title: str, taken: set[str | None]) -> str:
     """`title` with " (fork)", or the first " (fork N)" that no other session has."""
+    title = title[:_LONGEST_TITLE].rstrip()
     candidate, number = f"{title} (fork)", 1
     while candidate in taken:
         number += 1

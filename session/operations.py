@@ -114,7 +114,7 @@ class Operations:
                     log.error("op=%s cannot be settled now: %s", row.operation_id, error)
                     continue
                 changed.append(guarded)
-        self._forget_old_archives()
+        await self._forget_old_archives()
         return changed
 
     async def settle_session(self, session_id: str) -> None:
@@ -177,8 +177,11 @@ class Operations:
             shutil.rmtree(row.intent["stage"], ignore_errors=True)
         await self.release(row.operation_id)
 
-    def _forget_old_archives(self) -> None:
-        """Undo reaches back 30 days; what is older is collected."""
+    async def _forget_old_archives(self) -> None:
+        """Undo reaches back 30 days; what is older is collected.
+
+        A fork that was undone stays: the archive has the only copy of it.
+        """
         folder = self.home / "archive"
         limit = time.time() - UNDO_SECONDS
         try:
@@ -188,7 +191,10 @@ class Operations:
         for entry in entries:
             # Another sweep may be at it too.
             with contextlib.suppress(OSError):
-                if entry.stat().st_mtime < limit:
+                if entry.stat().st_mtime >= limit:
+                    continue
+                row = await self.get(entry.name.replace("+", ":"))
+                if row is None or row.kind != "fork":
                     shutil.rmtree(entry, ignore_errors=True)
 
 

@@ -257,6 +257,14 @@ def may_read(path: str, state: os.stat_result) -> bool:
     return os.access(path, os.R_OK)
 
 
+def real_path(path: str) -> str:
+    """As os.path.realpath; a text that can be no path (it holds a NUL) stays as it is."""
+    try:
+        return os.path.realpath(path)
+    except ValueError:
+        return path
+
+
 def free_bytes(path: Path) -> int:
     """Bytes that may still be written on the file system that holds `path`."""
     return shutil.disk_usage(path).free

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from session import ids
+from session import ids, osfile
 from session.agents.base import Agent
 from session.agents.claude_code.agent import ClaudeCode
 from session.catalog import Catalog, Query
@@ -40,13 +40,14 @@ from session.work import Report, Work
 if TYPE_CHECKING:
     import asyncio
 
-    from session import forking, paging, rewinding
+    from session import forking, paging, rewinding, undoing
 else:
     # A command line uses one verb.
     asyncio = later("asyncio")
     forking = later("session.forking")
     paging = later("session.paging")
     rewinding = later("session.rewinding")
+    undoing = later("session.undoing")
 
 
 def _known_agents() -> dict[str, Agent]:
@@ -119,7 +120,10 @@ class Service:
         limit: int = 50,
         cursor: str | None = None,
     ) -> SessionPage:
-        real = os.path.realpath(os.path.expanduser(cwd)) if cwd is not None else None
+        if agents is not None and not {a.name for a in self.context.catalog.agents} & {*agents}:
+            for name in agents:
+                self.context.catalog.agent(name, "list_sessions")
+        real = osfile.real_path(os.path.expanduser(cwd)) if cwd is not None else None
         wanted = Query(real, query, kinds or ["main"], forked_from, include_staged)
         page, unindexed = await self.context.catalog.page(agents, wanted, limit, cursor, Work())
         self._index_behind(unindexed)
@@ -196,8 +200,8 @@ class Service:
             session_id=session_id,
             child=f"{agent.name}:{native_id}",
             at=at or Boundary(latest=True),
-            title=title,
-            cwd=forking.real_directory(cwd),
+            title=forking.plain_title(title),
+            cwd=cwd,
             stage=stage,
             bridge_gaps=bridge_gaps,
             request={
@@ -205,7 +209,7 @@ class Service:
                 "at": at or Boundary(latest=True),
                 "title": title,
                 "cwd": cwd,
-                "workspace": workspace,
+                "workspace": forking.asked_for(workspace),
                 "stage": stage,
                 "bridge_gaps": bridge_gaps,
                 "unsaved": unsaved,
@@ -268,7 +272,7 @@ class Service:
         dry_run: bool = False,
         wait_ms: int = 2000,
     ) -> UndoResult:
-        order = rewinding.Reversal("undo", session_id, operation_id, request_id, expect_revision)
+        order = undoing.Reversal("undo", session_id, operation_id, request_id, expect_revision)
         return await self._reverse(order, dry_run, wait_ms)
 
     async def redo(
@@ -283,10 +287,10 @@ class Service:
         dry_run: bool = False,
         wait_ms: int = 2000,
     ) -> UndoResult:
-        order = rewinding.Reversal("redo", session_id, operation_id, request_id, expect_revision)
+        order = undoing.Reversal("redo", session_id, operation_id, request_id, expect_revision)
         return await self._reverse(order, dry_run, wait_ms)
 
-    async def _reverse(self, order: rewinding.Reversal, dry_run: bool, wait_ms: int) -> UndoResult:
+    async def _reverse(self, order: undoing.Reversal, dry_run: bool, wait_ms: int) -> UndoResult:
         if order.session_id is None and order.operation_id is None:
             raise InvalidParams(
                 "Give session_id (its newest rewind) or operation_id.", field="session_id"
@@ -294,11 +298,11 @@ class Service:
         if not dry_run:
             await self.context.store.require_writable()
         context, work = self.context, Work()
-        guarded = await rewinding.guarded_session(context, order)
+        guarded = await undoing.guarded_session(context, order)
         if dry_run:
-            return await rewinding.reverse(context, order, work, dry_run=True)
+            return await undoing.reverse(context, order, work, dry_run=True)
         async with context.operations.locks.hold(guarded, wait_ms):
-            return await work.to_the_end(rewinding.reverse(context, order, work, dry_run=False))
+            return await work.to_the_end(undoing.reverse(context, order, work, dry_run=False))
 
     # Shared by the verbs
 

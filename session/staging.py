@@ -13,6 +13,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+import orjson
+
 from session import osfile
 from session.errors import SessionExists
 from session.faults import fault
@@ -77,8 +79,17 @@ class Stage:
                 osfile.fsync_tree(companion.staged)
                 osfile.fsync_directory(companion.staged.parent)
         if self.folder.exists():
+            # Which directories are ours, for whoever has to move them back.
+            osfile.write_durably(self._inodes, [orjson.dumps(self._staged_inodes())])
             osfile.fsync_directory(self.folder)
             osfile.fsync_directory(self.folder.parent)
+
+    @property
+    def _inodes(self) -> Path:
+        return self.folder / "companions"
+
+    def _staged_inodes(self) -> list[int]:
+        return [os.stat(c.staged).st_ino if c.staged.exists() else 0 for c in self.companions]
 
     def publish(self, point: str) -> None:
         """Make the session visible.  Each step may have been done by a process that died.
@@ -89,7 +100,10 @@ class Stage:
             return
         if self.file.exists() and not self.destination.exists():
             for companion in self.companions:
-                if companion.staged.exists() and not companion.destination.exists():
+                if companion.staged.exists() and companion.destination.exists():
+                    raise _taken(companion.destination, self.destination.stem)
+            for companion in self.companions:
+                if companion.staged.exists():
                     companion.destination.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
                     os.rename(companion.staged, companion.destination)
                     osfile.fsync_directory(companion.destination.parent)
@@ -109,10 +123,7 @@ class Stage:
         try:
             osfile.publish(self.file, destination)
         except FileExistsError:
-            raise SessionExists(
-                f"{destination} exists already; nothing was overwritten.",
-                session_id=destination.stem,
-            ) from None
+            raise _taken(destination, destination.stem) from None
 
     @property
     def published(self) -> bool:
@@ -125,8 +136,19 @@ class Stage:
         return not self.file.exists() or os.path.samefile(self.file, self.destination)
 
     def retract(self) -> None:
-        """After a failed publish: move companions that were already moved back out of the way."""
-        for companion in self.companions:
-            if not companion.staged.exists() and companion.destination.exists():
-                with contextlib.suppress(OSError):
+        """After a failed publish: move the companions that were moved back out of the way."""
+        with contextlib.suppress(OSError, ValueError):
+            inodes = orjson.loads(self._inodes.read_bytes())
+            for companion, inode in zip(self.companions, inodes, strict=True):
+                if companion.staged.exists() or not companion.destination.exists():
+                    continue
+                # One that only has the name belongs to another session.
+                if os.stat(companion.destination).st_ino == inode:
                     os.rename(companion.destination, companion.staged)
+
+
+def _taken(path: Path, session_id: str) -> SessionExists:
+    return SessionExists(
+        f"{path} exists already; nothing was overwritten. Choose another id.",
+        session_id=session_id,
+    )

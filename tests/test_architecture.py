@@ -16,11 +16,20 @@ from attrs import define
 
 ROOT = Path(__file__).parent.parent
 PROTOCOL_LIBRARIES = {"pygls", "lsprotocol"}
-FACE = {"session.service", "session.model", "session.errors", "session.work", "session.home"}
-"""What of the engine the server may name: its verbs, its values, its errors, its directory."""
+FACE = {
+    "session.service",
+    "session.model",
+    "session.errors",
+    "session.work",
+    "session.home",
+    "session.ids",
+    "session.values",
+}
+"""What of the engine the server may name: its verbs, values, errors, ids and directory."""
 FLOORS = (
     ("session.service",),
-    ("session.forking", "session.rewinding", "session.paging"),
+    ("session.forking", "session.rewinding", "session.undoing", "session.paging"),
+    ("session.changing",),
     ("session.context",),
     ("session.watch",),
     ("session.catalog", "session.operations"),

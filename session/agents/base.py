@@ -68,25 +68,21 @@ class Summary:
             cwd=self.cwd,
             last_cwd=self.last_cwd,
             changed_at=max(self.updated_at or "", self.created_at or ""),
-            summary=orjson.dumps(fields(self)),
+            summary=orjson.dumps({k: v for k, v in fields(self).items() if k not in _COLUMNS}),
         )
 
     @classmethod
     def unpacked(cls, file: CachedFile) -> Summary:
         """What was kept; of a row that another version made, what its columns say."""
+        known = {name: getattr(file, name) for name in _COLUMNS}
         try:
-            return cls(**orjson.loads(file.summary))
+            return cls(**known, **orjson.loads(file.summary))
         except (ValueError, TypeError):
-            return cls(
-                native_id=file.native_id,
-                path=file.path,
-                kind=file.kind,
-                title=file.title,
-                cwd=file.cwd,
-                last_cwd=file.last_cwd,
-                created_at=None,
-                updated_at=file.changed_at or None,
-            )
+            return cls(**known, created_at=None, updated_at=file.changed_at or None)
+
+
+_COLUMNS = ("native_id", "path", "kind", "title", "cwd", "last_cwd")
+"""What of a summary stands in columns of its own, for filters."""
 
 
 @value

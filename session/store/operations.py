@@ -42,6 +42,12 @@ class OperationRow:
     updated_at: str
 
     @property
+    def undoable(self) -> bool:
+        """Whether it changed something that can be taken back."""
+        changed = self.kind == "fork" or (self.kind == "rewind" and "effect" in self.intent)
+        return changed and self.state == "done"
+
+    @property
     def owner_lives(self) -> bool:
         """Whether the process that is at work on it may still be; another host's always may."""
         if self.owner_host != osfile.host():
@@ -207,7 +213,9 @@ def page(
         where += " AND (session_id=? OR new_session_id=?)"
         values += [session_id, session_id]  # type: ignore[list-item]
     found = connection.execute(
-        "SELECT seq, operation_id, kind, session_id, new_session_id, state, created_at, summary"
+        "SELECT seq, operation_id, kind, session_id, new_session_id, state, created_at, summary,"
+        " state='done' AND (kind='fork' OR (kind='rewind'"
+        " AND json_extract(intent, '$.effect') IS NOT NULL))"
         f" FROM operations WHERE {where} ORDER BY seq DESC LIMIT ?",
         (*values, limit + 1),
     ).fetchall()
@@ -221,9 +229,9 @@ def page(
                 state=state,
                 at=at,
                 summary=summary,
-                undoable=state == "done" and kind in ("fork", "rewind"),
+                undoable=bool(undoable),
             )
-            for _, operation_id, kind, source, child, state, at, summary in found[:limit]
+            for _, operation_id, kind, source, child, state, at, summary, undoable in found[:limit]
         ],
         next_cursor=str(found[limit - 1]["seq"]) if len(found) > limit else None,
     )

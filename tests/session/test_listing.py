@@ -164,12 +164,14 @@ async def test_by_default_only_main_sessions_are_listed(service: Service, world:
     assert await prompts(service, "claude-code:agent-ab12") == []
 
 
-async def test_agents_are_filtered_and_unknown_ones_have_no_sessions(
+async def test_agents_are_filtered_and_one_without_an_adapter_is_unsupported(
     service: Service, world: World
 ) -> None:
     told(world, "one")
     assert await titles(service, agents=["claude-code"]) == ["one"]
-    assert await titles(service, agents=["codex"]) == []
+    assert await titles(service, agents=["codex", "claude-code"]) == ["one"]
+    with pytest.raises(Unsupported):
+        await titles(service, agents=["codex"])
     assert await titles(service, agents=[]) == []
 
 

@@ -21,6 +21,8 @@ from session.store.native_files import NO_FILE, CachedFile
 from session.work import Work
 
 if TYPE_CHECKING:
+    import logging
+
     from session import effects, staging
     from session.agents.claude_code import fork, rewind
     from session.agents.claude_code import history as histories
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 else:
     # A listing mostly shows what is known: it reads no transcript and changes nothing.
     effects = later("session.effects")
+    logging = later("logging")
     fork = later("session.agents.claude_code.fork")
     histories = later("session.agents.claude_code.history")
     rewind = later("session.agents.claude_code.rewind")
@@ -135,6 +138,11 @@ class ClaudeCode:
                 history = histories.History(transcript, file.native_id, {})
         except OSError as error:
             skipped.append(Skipped(file.path, error.strerror or str(error)))
+            return None
+        except Exception as error:
+            # A fault of ours with one file must not hide the others.
+            logging.getLogger(__name__).exception("%s cannot be read", file.path)
+            skipped.append(Skipped(file.path, f"it cannot be understood ({error!r})"))
             return None
         if history.transcript.is_empty and not history.transcript.forked_from:
             skipped.append(Skipped(file.path, "no readable message"))
@@ -264,7 +272,7 @@ class ClaudeCode:
         return built
 
     def stage_folder(self, history: History, operation_id: str) -> Path:
-        return history.transcript.path.parent / f"{staging.PREFIX}{operation_id}"
+        return history.transcript.path.parent / f"{staging.PREFIX}op-{operation_id}"
 
     def quick_rewind(self, history: History, cut: Cut) -> Effect | None:
         return rewind.quick_rewind(history.transcript, cut)

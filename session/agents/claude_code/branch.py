@@ -29,6 +29,7 @@ from session.agents.claude_code.records import (
 from session.agents.claude_code.table import SNAPSHOT_SALT, Compaction, LineTable
 from session.agents.claude_code.tree import TurnTree
 
+_FEW = 64
 _LATE = 1 << 16  # no result of a parallel call stands further behind its turn than this
 _READ_WHOLE = 5 << 20
 _SILENT = frozenset((ATTACHMENT, SYSTEM, PASSAGE))
@@ -295,12 +296,34 @@ class BranchTable(LineTable):
                 found.setdefault(calls[at], []).append(results[at])
         return found
 
-    def with_side_results(self, lines: array[int]) -> list[int]:
-        """`lines`, with results of parallel calls right after the message that calls."""
-        found = self.side_results(lines)
-        if not found:
-            return list(lines)
+    def side_calls(self, lines: array[int]) -> list[int]:
+        """Off-chain assistant records right below one of `lines`: perhaps calls of its message,
+        of which no result came."""
+        if not lines:
+            return []
+        kinds, parents = self.kinds, self.parents
+        members = set(lines)
+        found: list[int] = []
+        for line in range(min(members), min(max(members) + _FEW, len(kinds))):
+            above = parents[line]
+            aside = kinds[line] == ASSISTANT and line not in members and above in members
+            if aside and kinds[above] & KIND == ASSISTANT:
+                found.append(line)
+                members.add(line)
+        return found
+
+    def with_side_results(self, lines: array[int], calls: list[int]) -> list[int]:
+        """`lines` with off-chain `calls` of their messages, and with results of parallel calls
+        right after the message that calls."""
         ordered: list[int] = []
+        for line in lines:
+            ordered.append(line)
+            ordered += [call for call in calls if self.parents[call] == line]
+        found = self.side_results(array("I", ordered))
+        if not found:
+            return ordered
+        lines = array("I", ordered)
+        ordered = []
         waiting: list[int] = []
         for line in lines:
             if waiting and self.kinds[line] & KIND != ASSISTANT:

@@ -143,16 +143,19 @@ def _active(transcript: Transcript, kept: int) -> Cut:
 def _abandoned(transcript: Transcript, prompt: int, *, through: bool) -> Cut:
     tree = transcript.tree
     path = tree.path(prompt)
+    # Of the longest branch that the turn is on.
+    branches = (tree.path(leaf) for leaf in tree.leaves)
+    total = max((len(branch) for branch in branches if prompt in branch), default=len(path))
     if through:
         leaf = transcript.spoken(tree.end_of(prompt))
         lines = transcript.path_to(leaf, trailing=True)
-        return Cut(len(path), transcript.turn_count, lines, leaf, -1, abandoned=True)
+        return Cut(len(path), total, lines, leaf, -1, abandoned=True)
     lines = array("I")
     if len(path) > 1:
         lines = transcript.path_to(transcript.parents[prompt])
     return Cut(
         len(path) - 1,
-        transcript.turn_count,
+        total,
         lines,
         _last_spoken(transcript, lines),
         prompt,
@@ -285,13 +288,8 @@ def _want_parallel_calls(transcript: Transcript, cut: Cut, wanted: bytearray) ->
             continue
         if kind & (SIDECHAIN | DUPLICATE | GAP):
             continue
-        if kind & KIND == RESULT or _same_message(transcript, line, parent):
+        if kind & KIND == RESULT or transcript.same_message(line, parent):
             wanted[line] = 1
-
-
-def _same_message(transcript: Transcript, line: int, other: int) -> bool:
-    ids = [(record.get("message") or {}).get("id") for _, record in transcript.read([line, other])]
-    return len(ids) == 2 and ids[0] is not None and ids[0] == ids[1]
 
 
 def dropped_prompt(transcript: Transcript, cut: Cut) -> str | None:

@@ -72,6 +72,7 @@ _INJECTED_ORIGINS = frozenset(
     ("task-notification", "auto-continuation", "stophook", "coordinator", "peer", "channel")
 )
 
+_DEEPEST = 32  # levels of blocks in blocks; what is below is shown as JSON
 _DECODER = json.JSONDecoder()
 
 _LONG = 2048
@@ -174,7 +175,8 @@ def _user_kind(record: Record) -> int:
     if record.get("isMeta") or record.get("isCompactSummary"):
         return NOTE
     origin = record.get("origin")
-    if isinstance(origin, dict) and origin.get("kind") in _INJECTED_ORIGINS:
+    made_by = origin.get("kind") if isinstance(origin, dict) else None
+    if isinstance(made_by, str) and made_by in _INJECTED_ORIGINS:
         return NOTE
     return PROMPT if prompt_text(record) is not None else NOTE
 
@@ -203,7 +205,7 @@ def _as_typed(text: str) -> str:
     return f"/{name.lstrip('/')} {arguments}".rstrip()
 
 
-def block_text(block: Record) -> str:
+def block_text(block: Record, depth: int = 0) -> str:
     """The text of a content block of any type, as a person would read it; see `measured`."""
     type_ = block.get("type")
     if type_ == "thinking":
@@ -216,8 +218,9 @@ def block_text(block: Record) -> str:
         return _text(block["text"])
     if "content" in block:
         content = block["content"]
-        if isinstance(content, list):
-            return "\n".join(block_text(part) for part in content if isinstance(part, dict))
+        if isinstance(content, list) and depth < _DEEPEST:
+            parts = (part for part in content if isinstance(part, dict))
+            return "\n".join(block_text(part, depth + 1) for part in parts)
         return _text(content)
     return _json({k: v for k, v in block.items() if k != "type"})
 

@@ -20,7 +20,7 @@ from session.agents.claude_code.cut import Cut, Selection, select
 from session.agents.claude_code.fork import leaf_pointer
 from session.agents.claude_code.transcript import Transcript
 from session.effects import Append, Effect, Swap, Truncate
-from session.errors import SessionDamaged
+from session.errors import SessionDamaged, Unsupported
 from session.faults import fault
 from session.work import Work
 
@@ -63,6 +63,15 @@ def quick_undo(transcript: Transcript, done: Effect, leaf_before: str | None) ->
         return None
     if done.is_last():
         return Truncate(done.path, done.inode, done.size, done.text)
+    leaf = transcript.find(leaf_before) if leaf_before else None
+    if leaf is not None and not transcript.honours_pointer(leaf):
+        raise Unsupported(
+            "The agent has compacted the session since, and would not go back to before that. "
+            f"Fork it instead, through turn {transcript.turn_of(leaf)}.",
+            agent="claude-code",
+            operation="undo",
+            reason="the session was compacted since the rewind",
+        )
     return _pointer(transcript, leaf_before)
 
 

@@ -59,35 +59,20 @@ class ClaudeStore:
         for folder in _entries(self.projects, skipped):
             if folder.name.startswith(".") or not _is_directory(folder, skipped):
                 continue
-            for entry in _entries(Path(folder.path), skipped):
-                if entry.name.endswith(".jsonl"):
-                    yield from self._file(entry, skipped)
-                elif is_session_id(entry.name) and _is_plain_directory(entry):
-                    yield from self._subagents(Path(entry.path), skipped)
+            for entry in _entries(folder.path, skipped):
+                name = entry.name
+                if name.endswith(".jsonl"):
+                    if (file := _file(entry, skipped)) is not None:
+                        yield file
+                elif is_session_id(name) and _is_plain_directory(entry):
+                    yield from self._subagents(entry.path, skipped)
 
-    def _file(self, entry: os.DirEntry[str], skipped: list[Skipped]) -> Iterator[NativeFile]:
-        native_id = entry.name[: -len(".jsonl")]
-        if not native_id.startswith("agent-") and not is_session_id(native_id):
-            skipped.append(Skipped(entry.path, "its name is not a session id (a UUID)"))
-            return
-        try:
-            state = entry.stat()
-        except OSError as error:
-            skipped.append(Skipped(entry.path, error.strerror or str(error)))
-            return
-        if not stat.S_ISREG(state.st_mode):
-            skipped.append(Skipped(entry.path, "not a regular file"))
-        elif state.st_size == 0:
-            skipped.append(Skipped(entry.path, "empty file"))
-        else:
-            identity = Identity(state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns)
-            readable = osfile.may_read(entry.path, state)
-            yield NativeFile(entry.path, native_id, identity, readable)
-
-    def _subagents(self, folder: Path, skipped: list[Skipped]) -> Iterator[NativeFile]:
-        for entry in _entries(folder / "subagents", skipped):
-            if entry.name.startswith("agent-") and entry.name.endswith(".jsonl"):
-                yield from self._file(entry, skipped)
+    def _subagents(self, folder: str, skipped: list[Skipped]) -> Iterator[NativeFile]:
+        for entry in _entries(os.path.join(folder, "subagents"), skipped):
+            if not (entry.name.startswith("agent-") and entry.name.endswith(".jsonl")):
+                continue
+            if (file := _file(entry, skipped)) is not None:
+                yield file
 
     def locate(self, native_id: str) -> Path | None:
         """The file of a session; where two have one id the larger wins, then the newer."""
@@ -152,7 +137,26 @@ class ClaudeStore:
 
     def folder_for(self, cwd: str) -> Path:
         """The project folder in which the agent looks when it runs in `cwd`."""
-        return self.projects / slug(os.path.realpath(cwd))
+        return self.projects / slug(osfile.real_path(cwd))
+
+
+def _file(entry: os.DirEntry[str], skipped: list[Skipped]) -> NativeFile | None:
+    native_id = entry.name.removesuffix(".jsonl")
+    if not is_session_id(native_id) and not native_id.startswith("agent-"):
+        reason = "its name is not a session id (a UUID)"
+    else:
+        try:
+            state = entry.stat()
+        except OSError as error:
+            reason = error.strerror or str(error)
+        else:
+            size, path = state.st_size, entry.path
+            if size and stat.S_ISREG(state.st_mode):
+                identity = Identity(state.st_dev, state.st_ino, size, state.st_mtime_ns)
+                return NativeFile(path, native_id, identity, osfile.may_read(path, state))
+            reason = "empty file" if stat.S_ISREG(state.st_mode) else "not a regular file"
+    skipped.append(Skipped(entry.path, reason))
+    return None
 
 
 def is_session_id(text: str) -> bool:
@@ -188,7 +192,7 @@ def _base36(number: int) -> str:
             return digits
 
 
-def _entries(folder: Path, skipped: list[Skipped]) -> list[os.DirEntry[str]]:
+def _entries(folder: Path | str, skipped: list[Skipped]) -> list[os.DirEntry[str]]:
     try:
         with os.scandir(folder) as entries:
             return sorted(entries, key=lambda entry: entry.name)

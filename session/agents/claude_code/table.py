@@ -284,7 +284,7 @@ class LineTable:
             self.forked_from = Origin(
                 source,
                 turn if isinstance(turn, str) else None,
-                number if isinstance(number, int) else None,
+                number if isinstance(number, int) and 0 <= number < 1 << 31 else None,
             )
 
     def _note_calls(self, line: int, record: Record) -> None:
@@ -469,7 +469,9 @@ def _preserved(record: Record) -> list[int] | None:
         return None
     messages = metadata.get("preservedMessages")
     if isinstance(messages, dict):
-        uuids = messages.get("uuids") or messages.get("allUuids") or []
+        uuids = messages.get("uuids") or messages.get("allUuids")
+        if not isinstance(uuids, list):
+            return []
         return [hash(uid) for uid in uuids if isinstance(uid, str)]
     segment = metadata.get("preservedSegment")
     return [] if isinstance(segment, dict) else None

@@ -287,6 +287,19 @@ class Transcript(BranchTable):
                 if (record := records.parse(file.readline())) is not None:
                     yield offset, record
 
+    def same_message(self, line: int, other: int) -> bool:
+        """Whether two assistant records are parts of one message."""
+        ids = [
+            message.get("id") if isinstance(message := record.get("message"), dict) else None
+            for _, record in self.read([line, other])
+        ]
+        return len(ids) == 2 and ids[0] is not None and ids[0] == ids[1]
+
+    def turn_of(self, line: int) -> str | None:
+        """The id of the turn that a line belongs to."""
+        prompt = self.owner(line)
+        return self.uuid_at(prompt) if prompt >= 0 else None
+
     def uuid_at(self, line: int) -> str | None:
         for _, record in self.read([line]):
             uid = record.get("uuid")

@@ -48,11 +48,13 @@ def read_place(
     transcript: Transcript, place: Place, kinds: frozenset[int] = TREE
 ) -> list[tuple[int, Record]]:
     """The records of a turn in the order of the conversation; those of `kinds` are enough."""
-    wanted = [
+    calls = [
         line
-        for line in transcript.with_side_results(place.lines)
-        if transcript.kinds[line] & KIND in kinds
+        for line in transcript.side_calls(place.lines)
+        if transcript.same_message(line, transcript.parents[line])
     ]
+    lines = transcript.with_side_results(place.lines, calls)
+    wanted = [line for line in lines if transcript.kinds[line] & KIND in kinds]
     return list(transcript.read(wanted, records.parse_said))
 
 
@@ -112,11 +114,12 @@ def _status(transcript: Transcript, read: list[tuple[int, Record]], *, live: boo
         if kind in (PROMPT, RESULT):
             return unfinished
         if kind == ASSISTANT:
-            message = record["message"]
+            message = record.get("message")
             blocks = records.content_blocks(record)
             if any(block.get("type") == "tool_use" for block in blocks):
                 return unfinished
-            if live and message.get("stop_reason") is None:
+            said_all = isinstance(message, dict) and message.get("stop_reason") is not None
+            if live and not said_all:
                 return "in_progress"
             if all(block.get("type") in ("thinking", "redacted_thinking") for block in blocks):
                 return unfinished
