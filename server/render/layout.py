@@ -3,22 +3,19 @@
 Text in them is already harmless (see `words`).  A `Line` is a sequence of plain strings
 and (text, style) pairs; styles are the names in `terminal.STYLES`, and mean nothing in
 plain output.
-
-The classes are bare: attrs writes the code of each at every start, and what nobody uses,
-comparing and printing, is most of it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from attrs import define
+from session.values import value
 
 Span = str | tuple[str, str]
 Line = Sequence[Span]
 
 
-@define(frozen=True, slots=False, eq=False, repr=False)
+@value
 class Column:
     """`elastic` columns give way on a narrow terminal, the heavier ones last.
 
@@ -31,14 +28,14 @@ class Column:
     tail: bool = False
 
 
-@define(frozen=True, slots=False, eq=False, repr=False)
+@value
 class Table:
     columns: Sequence[Column]
     rows: Sequence[Sequence[Line]]
     headers: bool = True
 
 
-@define(frozen=True, slots=False, eq=False, repr=False)
+@value
 class Node:
     """A tree; `children` stand below their node in order."""
 
@@ -46,7 +43,7 @@ class Node:
     children: Sequence[Node] = ()
 
 
-@define(frozen=True, slots=False, eq=False, repr=False)
+@value
 class Lines:
     """Lines of running text, `indent` columns in.  With `wrap` a terminal breaks them between
     words at its edge; without, they stay whole, so that a command can be pasted."""
@@ -56,7 +53,7 @@ class Lines:
     wrap: bool = False
 
 
-@define(frozen=True, slots=False, eq=False, repr=False)
+@value
 class Blank:
     """An empty line."""
 
