@@ -47,13 +47,14 @@ def _command_line() -> int:
 def _let_go_of_output() -> None:
     """Write what is left of the output; if that fails, drop it, for the interpreter would
     complain about it at its own end."""
-    if sys.stdout is None:
-        return
-    try:
-        sys.stdout.flush()
-    except OSError:
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
+    for stream in (sys.stdout, sys.stderr):
+        if stream is None:
+            continue
+        try:
+            stream.flush()
+        except OSError:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, stream.fileno())
 
 
 if __name__ == "__main__":

@@ -1,17 +1,13 @@
-"""Commands that change something: fork, rewind, undo, redo, promote, discard."""
+"""Commands that change something: fork, rewind, promote, discard."""
 
 from __future__ import annotations
-
-import sys
-from collections.abc import Callable
-from typing import TextIO
 
 import click
 
 from server.commands import names, options
-from server.commands.invocation import Invocation, here, print_error, write
+from server.commands.invocation import Invocation, here
 from server.render import changes as render
-from session.model import Discarded, ForkResult, OneSession, RewindResult, UndoResult
+from session.model import Discarded, ForkResult, OneSession, RewindResult
 from session.service import Service
 
 
@@ -26,13 +22,13 @@ from session.service import Service
 @options.turn_option("--before", "Keep the turns before this one.")
 @click.option("--id", "new", metavar="NEW", help="The id of the fork.  [default: a new one]")
 @click.option("--title", help="Its title.  [default: the session's with ' (fork)']")
-@click.option("--cwd", metavar="DIR", help="The directory it is resumed in.")
+@options.cwd("The directory it is resumed in.")
 @click.option(
     "--workspace",
     type=click.Choice(["none", "worktree", "copy"]),
     default="none",
     show_default=True,
-    help="A working directory of its own, holding the files as they were.",
+    help="A working directory of its own, with the files as they were: not in this version yet.",
 )
 @click.option("--stage", is_flag=True, help="Build it and stop before the agent can see it.")
 @click.option("--bridge-gaps", is_flag=True, help="Go on across missing records.")
@@ -75,7 +71,7 @@ def fork(
             child,
             at=where,
             title=title,
-            cwd=names.directory(cwd),
+            cwd=names.existing_directory(cwd),
             workspace=None if workspace == "none" else {"mode": workspace},
             stage=stage,
             bridge_gaps=bridge_gaps,
@@ -98,9 +94,9 @@ def fork(
 @click.option("--by", type=click.IntRange(0), metavar="K", help="Drop the last K turns.")
 @click.option("--to", type=click.IntRange(0), metavar="N", help="Keep turns 1 to N.")
 @options.turn_option("--before", "Keep the turns before this one.")
-@click.option("--files", is_flag=True, help="Take back the files, leave the conversation.")
-@click.option("--both", is_flag=True, help="Take back conversation and files.")
-@click.option("--yes", "-y", is_flag=True, help="Do not ask first.")
+@click.option("--files", is_flag=True, help="Take back the files alone: not in this version yet.")
+@click.option("--both", is_flag=True, help="Take back files, too: not in this version yet.")
+@options.yes
 @options.dry_run
 @options.expect_revision
 @options.wait_ms
@@ -151,114 +147,13 @@ def rewind(
     if run.person is not None and not yes and not dry_run:
         first = work(session, True, expect_revision)
         if first.status == "preview":
-            write(render.rewind(first, asking=True), run.person)
-            for warning in first.warnings:
-                run.warn(warning.message)
-            agreed = _ask("Rewind?", run.person)
-            if not agreed:
-                print_error("Nothing was changed.")
-                raise click.exceptions.Exit(1)
+            run.ask("Rewind?", render.rewind(first, asking=True), first.warnings)
+            agreed = True
             # What was agreed to is what was shown: a turn added meanwhile refuses, and `last`
             # stays the session it was.
             session, expect_revision = first.session.session_id, first.session.revision
     result = work(session, dry_run, expect_revision)
     run.emit(result, lambda: render.rewind(result, agreed=agreed), result.warnings)
-
-
-def _ask(question: str, person: TextIO) -> bool:
-    """Only yes is yes; an end of input is a no."""
-    person.write(f"\n{question} [y/N] ")
-    person.flush()
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
-
-
-def _of_operation(function: Callable[..., None]) -> Callable[..., None]:
-    """The arguments of undo and redo."""
-    for wrap in (
-        options.wait_ms,
-        options.expect_revision,
-        options.dry_run,
-        click.option("--operation", metavar="ID", help="This operation, instead of a session's."),
-        options.optional_session,
-    ):
-        function = wrap(function)
-    return function
-
-
-async def _target(
-    service: Service, session: str | None, operation: str | None
-) -> tuple[str | None, str | None]:
-    """The session or the operation that undo and redo are about."""
-    if session is not None:
-        return await names.session(service, session), None
-    return None, await names.operation(service, operation or "")
-
-
-def _exactly_one(session: str | None, operation: str | None) -> None:
-    if (session is None) == (operation is None):
-        raise click.UsageError("Give either SESSION or --operation ID.")
-
-
-@options.command("undo", "turntree undo last", "turntree undo --operation 5f1c2a")
-@_of_operation
-@click.pass_obj
-def undo(
-    run: Invocation,
-    session: str | None,
-    operation: str | None,
-    dry_run: bool,
-    expect_revision: str | None,
-    wait_ms: int,
-) -> None:
-    """Undo the newest rewind of a session.
-
-    Or any operation, forks too, by its id: `turntree operations` lists them.
-    """
-    _exactly_one(session, operation)
-
-    async def work(service: Service) -> UndoResult:
-        session_id, operation_id = await _target(service, session, operation)
-        return await service.undo(
-            session_id,
-            operation_id=operation_id,
-            dry_run=dry_run,
-            expect_revision=expect_revision,
-            wait_ms=wait_ms,
-        )
-
-    result = run.engine(work, sweep=True)
-    run.emit(result, lambda: render.undo(result, "undone"))
-
-
-@options.command("redo", "turntree redo last", "turntree redo --operation 5f1c2a")
-@_of_operation
-@click.pass_obj
-def redo(
-    run: Invocation,
-    session: str | None,
-    operation: str | None,
-    dry_run: bool,
-    expect_revision: str | None,
-    wait_ms: int,
-) -> None:
-    """Redo what was undone last in a session.
-
-    Or the operation with this id.
-    """
-    _exactly_one(session, operation)
-
-    async def work(service: Service) -> UndoResult:
-        session_id, operation_id = await _target(service, session, operation)
-        return await service.redo(
-            session_id,
-            operation_id=operation_id,
-            dry_run=dry_run,
-            expect_revision=expect_revision,
-            wait_ms=wait_ms,
-        )
-
-    result = run.engine(work, sweep=True)
-    run.emit(result, lambda: render.undo(result, "redone"))
 
 
 @options.command("promote", "turntree promote 9e1f6ab2")

@@ -88,6 +88,23 @@ def turns(
     return _items(_quietly(ask))
 
 
+def operations(
+    _context: click.Context, _parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem[str]]:
+    """Ids of the newest operations, with what they did."""
+
+    async def ask(service: Service) -> list[tuple[str, str]]:
+        page = await service.list_operations(limit=_OFFERED)
+        return [
+            (operation.operation_id, words.line(operation.summary))
+            for operation in page.operations
+            if operation.kind in ("fork", "rewind")
+            and operation.operation_id.startswith(incomplete)
+        ]
+
+    return _items(_quietly(ask))
+
+
 def _quietly(
     ask: Callable[[Service], Coroutine[Any, Any, list[tuple[str, str]]]],
 ) -> list[tuple[str, str]]:

@@ -21,8 +21,8 @@ _HOMES = {
     "branches": "look",
     "fork": "change",
     "rewind": "change",
-    "undo": "change",
-    "redo": "change",
+    "undo": "reverse",
+    "redo": "reverse",
     "operations": "look",
     "promote": "change",
     "discard": "change",
@@ -83,7 +83,8 @@ def _version(context: click.Context, _: click.Parameter, value: bool) -> None:
 def turntree(context: click.Context) -> None:
     """List, fork and rewind the sessions of coding agents.
 
-    SESSION is a session's id, a unique prefix of it, or `last`: the newest in this directory.
+    SESSION is a session's id, a unique prefix of it, or `last`: the newest in this directory
+    and below it.  A fork is newer than its source: after `fork`, `last` is the fork.
     TURN is a turn's number, its id, or a unique prefix of the id.
     Without a command: which stores were found, and what to try.
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import sys
@@ -9,6 +10,7 @@ import time
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
+import click
 from attrs import define, field
 
 from server.encoding import encode
@@ -91,6 +93,22 @@ class Invocation:
         write(text(), sys.stdout)
         for warning in warnings:
             self.warn(warning.message)
+
+    def ask(self, question: str, shown: Sequence[Block], warnings: Iterable[Warn] = ()) -> None:
+        """Show what would happen and ask for it; what is not agreed to ends the command.
+
+        Only yes is yes; an end of input is a no.  Only where there is a `person`.
+        """
+        person = self.person
+        assert person is not None and sys.stdin is not None
+        write(shown, person)
+        for warning in warnings:
+            self.warn(warning.message)
+        person.write(f"\n{question} [y/N] ")
+        person.flush()
+        if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+            print_error("Nothing was changed.")
+            raise click.exceptions.Exit(1)
 
     def warn(self, message: str) -> None:
         """A warning beside the text; in JSON the result itself holds it."""
@@ -181,8 +199,10 @@ _RAW_CONTROL = re.compile(rb"\xc2[\x80-\x9f]|\x7f")
 
 def print_error(message: str) -> None:
     if sys.stderr is not None:
-        sys.stderr.write(message + "\n")
-        sys.stderr.flush()
+        # Where nothing can be said any more, the exit code has to do.
+        with contextlib.suppress(OSError):
+            sys.stderr.write(message + "\n")
+            sys.stderr.flush()
 
 
 def flush(stream: TextIO | None) -> None:

@@ -30,20 +30,20 @@ class Family:
     turns: list[Turn]
 
 
-async def forest(service: Service, below: str | None) -> SessionPage:
-    """Every session of `below` (None: of every directory), staged forks too, as one page."""
-    page = await service.list_sessions(cwd=below, include_staged=True, limit=names.PAGE)
+async def forest(service: Service, below: str | None, staged: bool) -> SessionPage:
+    """Every session of `below` (None: of every directory) as one page; `staged`: those too."""
+    page = await service.list_sessions(cwd=below, include_staged=staged, limit=names.PAGE)
     sessions, skipped, cursor = list(page.sessions), list(page.skipped), page.next_cursor
     while cursor is not None:
         following = await service.list_sessions(
-            cwd=below, include_staged=True, limit=names.PAGE, cursor=cursor
+            cwd=below, include_staged=staged, limit=names.PAGE, cursor=cursor
         )
         sessions += following.sessions
         cursor = following.next_cursor
     return evolve(page, sessions=sessions, skipped=skipped, next_cursor=None)
 
 
-async def family(service: Service, session_id: str, report: Report) -> Family:
+async def family(service: Service, session_id: str, staged: bool, report: Report) -> Family:
     """Raises `SessionNotFound` for `session_id` itself; ancestors that are gone end the line."""
     first = await service.list_turns(session_id, branch="all", limit=names.PAGE, report=report)
     turns, cursor = list(first.turns), first.next_cursor
@@ -55,7 +55,7 @@ async def family(service: Service, session_id: str, report: Report) -> Family:
     return Family(
         session=first.session,
         ancestors=await _ancestors(service, first.session),
-        forks=await _forks(service, session_id),
+        forks=await _forks(service, session_id, staged),
         branches=branches,
         turns=turns,
     )
@@ -76,7 +76,7 @@ async def _ancestors(service: Service, session: Session) -> list[Session]:
     return out
 
 
-async def _forks(service: Service, session_id: str) -> list[Session]:
+async def _forks(service: Service, session_id: str, staged: bool) -> list[Session]:
     out: list[Session] = []
     seen, waiting = {session_id}, [session_id]
     while waiting:
@@ -85,7 +85,7 @@ async def _forks(service: Service, session_id: str) -> list[Session]:
             page = await service.list_sessions(
                 forked_from=parent,
                 kinds=list(names.KINDS),
-                include_staged=True,
+                include_staged=staged,
                 include_archived=True,
                 limit=names.PAGE,
                 cursor=cursor,
@@ -104,9 +104,12 @@ async def _forks(service: Service, session_id: str) -> list[Session]:
 @options.command("tree", "turntree tree", "turntree tree last", "turntree tree --all")
 @options.optional_session
 @click.option("--all", "everywhere", is_flag=True, help="The sessions of every directory.")
-@click.option("--cwd", metavar="DIR", help="The sessions of DIR.  [default: where you are]")
+@options.cwd("The sessions of DIR.  [default: where you are]")
+@options.staged
 @click.pass_obj
-def tree(run: Invocation, session: str | None, everywhere: bool, cwd: str | None) -> None:
+def tree(
+    run: Invocation, session: str | None, everywhere: bool, cwd: str | None, staged: bool
+) -> None:
     """Show which session was forked from which.
 
     With SESSION also its turns and the branches that leave them.  With --json the session's
@@ -114,7 +117,7 @@ def tree(run: Invocation, session: str | None, everywhere: bool, cwd: str | None
     """
     if session is None:
         below = names.place(cwd, everywhere)
-        result = run.engine(lambda service: forest(service, below))
+        result = run.engine(lambda service: forest(service, below, staged))
         run.emit(
             result,
             lambda: render.forest(result, below) or render_sessions.page(result, below, run.short),
@@ -126,7 +129,7 @@ def tree(run: Invocation, session: str | None, everywhere: bool, cwd: str | None
 
     async def work(service: Service) -> Family:
         session_id = await names.session(service, session)
-        return await family(service, session_id, run.report)
+        return await family(service, session_id, staged, run.report)
 
     found = run.engine(work)
     run.emit(

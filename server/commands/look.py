@@ -10,6 +10,7 @@ from server.render import sessions as render
 from server.render import turns as render_turns
 from server.render import words
 from server.version import version
+from session.ids import AGENTS
 from session.model import BranchList, OperationPage, SessionPage, TurnItems, TurnPage
 from session.service import Service
 
@@ -21,9 +22,16 @@ from session.service import Service
     "turntree sessions --json | jq -r '.sessions[].session_id'",
 )
 @click.option("--all", "everywhere", is_flag=True, help="Those of every directory.")
-@click.option("--cwd", metavar="DIR", help="Those of DIR and below it.  [default: where you are]")
+@options.cwd("Those of DIR and below it.  [default: where you are]")
 @click.option("--query", metavar="TEXT", help="Those whose title or prompts hold TEXT.")
-@click.option("--agent", "agents", multiple=True, metavar="AGENT", help="Only this agent's.")
+@click.option(
+    "--agent",
+    "agents",
+    multiple=True,
+    type=click.Choice(AGENTS),
+    metavar="AGENT",
+    help="Only this agent's.",
+)
 @click.option(
     "--kind",
     "kinds",
@@ -31,7 +39,7 @@ from session.service import Service
     type=click.Choice(names.KINDS),
     help="Which kinds.  [default: main]",
 )
-@click.option("--staged", is_flag=True, help="Forks that are staged, too.")
+@options.staged
 @options.limit
 @options.cursor
 @click.pass_obj
@@ -68,9 +76,7 @@ def sessions(
         result,
         lambda: [
             *render.page(result, below, run.short),
-            *render.more(
-                "turntree sessions" + (" --all" if everywhere else ""), result.next_cursor
-            ),
+            *render.more(options.again(), result.next_cursor),
         ],
         render.skipped(result),
     )
@@ -100,9 +106,7 @@ def turns(
         )
 
     result = run.engine(work)
-    command = f"turntree turns {words.short(result.session.session_id)}"
-    command += " --newest" if newest else ""
-    command += "" if branch == "active" else f" --branch {branch}"
+    command = options.again(session=words.short(result.session.session_id))
     run.emit(
         result,
         lambda: [
@@ -115,7 +119,7 @@ def turns(
 @options.command("show", "turntree show last 3", "turntree show 3cb974f6 8f0e21aa --full")
 @options.session
 @click.argument("turn", shell_complete=completion.turns)
-@click.option("--full", is_flag=True, help="All of each tool's output.")
+@click.option("--full", is_flag=True, help="All of each tool's output and of each event.")
 @click.option(
     "--max-bytes",
     type=click.IntRange(1),
@@ -143,7 +147,7 @@ def show(
         )
 
     session_id, result = run.engine(work)
-    command = f"turntree show {words.short(session_id)} {turn}" + (" --full" if full else "")
+    command = options.again(session=words.short(session_id), turn=result.turn.turn_id)
     run.emit(
         result,
         lambda: [
@@ -162,11 +166,20 @@ def branches(run: Invocation, session: str) -> None:
     The active one is what its agent resumes; the others were left behind by rewinding.
     """
 
-    async def work(service: Service) -> BranchList:
-        return await service.list_branches(await names.session(service, session))
+    async def work(service: Service) -> tuple[BranchList, dict[str, int]]:
+        session_id = await names.session(service, session)
+        result = await service.list_branches(session_id)
+        starts = {b.forked_at_turn_id for b in result.branches if b.forked_at_turn_id}
+        numbers: dict[str, int] = {}
+        if starts and not run.json:
+            # Ids are the answer; a person counts turns.
+            async for turn in names.every_turn(service, session_id, "active", None):
+                if turn.turn_id in starts:
+                    numbers[turn.turn_id] = turn.turn_number
+        return result, numbers
 
-    result = run.engine(work)
-    run.emit(result, lambda: render.branches(result, run.short))
+    result, numbers = run.engine(work)
+    run.emit(result, lambda: render.branches(result, numbers, run.short))
 
 
 @options.command("operations", "turntree operations", "turntree operations last --limit 5")
@@ -177,12 +190,13 @@ def branches(run: Invocation, session: str) -> None:
 def operations(run: Invocation, session: str | None, limit: int, cursor: str | None) -> None:
     """List forks, rewinds and undos, newest first."""
 
-    async def work(service: Service) -> OperationPage:
+    async def work(service: Service) -> tuple[str | None, OperationPage]:
         session_id = None if session is None else await names.session(service, session)
-        return await service.list_operations(session_id=session_id, limit=limit, cursor=cursor)
+        page = await service.list_operations(session_id=session_id, limit=limit, cursor=cursor)
+        return session_id, page
 
-    result = run.engine(work)
-    command = "turntree operations" + (f" {session}" if session else "")
+    session_id, result = run.engine(work)
+    command = options.again(session=words.short(session_id or ""))
     run.emit(
         result,
         lambda: [

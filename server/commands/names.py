@@ -23,6 +23,8 @@ from session.work import Report
 KINDS = ("main", "subagent", "sdk")
 PAGE = 500
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_LEAST = 4
+"""Characters of an operation's id: what they name is changed at once."""
 _SHOWN = 10
 """How many candidates an ambiguous prefix names."""
 
@@ -58,7 +60,9 @@ async def session(service: Service, name: str) -> str:
             session_id=name,
         )
     if len(found) > 1:
-        listed = "".join(f"\n  {c.session_id}  {words.line(c.title)}" for c in found[:_SHOWN])
+        listed = "".join(
+            f"\n  {words.native(c.session_id)}  {words.line(c.title)}" for c in found[:_SHOWN]
+        )
         more = f"\n  and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
         raise InvalidParams(
             f"'{words.line(name)}' begins the ids of {len(found)} sessions:{listed}{more}",
@@ -200,9 +204,15 @@ async def branch(service: Service, session_id: str, name: str) -> str:
 
 
 async def operation(service: Service, name: str) -> str:
-    """The id of the operation that `name` is or begins."""
+    """The id of the operation that `name` is or begins; a slip of the finger begins none."""
     if _UUID.fullmatch(name):
         return name
+    if len(name) < _LEAST:
+        raise InvalidParams(
+            f"--operation takes at least {_LEAST} characters of an id; "
+            "`turntree operations` lists them",
+            field="operation_id",
+        )
     found: list[str] = []
     cursor = None
     while True:
@@ -229,6 +239,14 @@ def _one(name: str, found: list[str], field: str) -> str:
 def directory(name: str | None) -> str | None:
     """An absolute path for a directory option."""
     return None if name is None else os.path.abspath(os.path.expanduser(name))
+
+
+def existing_directory(name: str | None) -> str | None:
+    """`directory` of one that must be there.  Raises `InvalidParams`."""
+    path = directory(name)
+    if path is not None and not os.path.isdir(path):
+        raise InvalidParams(f"--cwd: there is no directory {words.path(path)}", field="cwd")
+    return path
 
 
 def place(cwd: str | None, everywhere: bool) -> str | None:

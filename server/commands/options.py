@@ -6,21 +6,26 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from server.commands import completion
 from server.commands.invocation import Invocation
+from server.render import words
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 96}
 
 
-def command(name: str, *examples: str) -> Callable[[Callable[..., Any]], click.Command]:
-    """A command with `--json`, `-h` and its examples at the end of the help."""
+def command(
+    name: str, *examples: str, answers: bool = True
+) -> Callable[[Callable[..., Any]], click.Command]:
+    """A command with `-h`, its examples at the end of the help, and `--json` if it `answers`."""
 
     def make(function: Callable[..., Any]) -> click.Command:
         epilog = "\b\nExamples:\n" + "".join(f"  {example}\n" for example in examples)
         made = click.command(name, context_settings=HELP, epilog=epilog)(function)
-        made.params.append(json())
+        if answers:
+            made.params.append(json())
         return made
 
     return make
@@ -63,6 +68,45 @@ def limit(function: Command) -> Command:
 
 def cursor(function: Command) -> Command:
     return click.option("--cursor", help="Go on where the page before ended.")(function)
+
+
+def again(**resolved: str) -> str:
+    """The command line that is running, less `--cursor`, to go on with.
+
+    `resolved` gives what stands for an argument that may mean something else by then.
+    """
+    context = click.get_current_context()
+    typed = [
+        parameter
+        for parameter in context.command.params
+        if parameter.name in context.params
+        and parameter.name != "cursor"
+        and context.get_parameter_source(parameter.name) is ParameterSource.COMMANDLINE
+    ]
+    arguments, options = [], []
+    for parameter in typed:
+        name = parameter.name or ""
+        value = context.params[name]
+        if isinstance(parameter, click.Argument):
+            arguments.append(words.quote(resolved.get(name, str(value))))
+        elif isinstance(parameter, click.Option) and parameter.is_flag:
+            options.append(parameter.opts[0])
+        else:
+            for one in value if isinstance(value, tuple) else (value,):
+                options += [parameter.opts[0], words.quote(str(one))]
+    return " ".join([context.command_path, *arguments, *options])
+
+
+def cwd(help: str) -> Callable[[Command], Command]:
+    return click.option("--cwd", type=click.Path(file_okay=False), metavar="DIR", help=help)
+
+
+def staged(function: Command) -> Command:
+    return click.option("--staged", is_flag=True, help="Forks that are staged, too.")(function)
+
+
+def yes(function: Command) -> Command:
+    return click.option("--yes", "-y", is_flag=True, help="Do not ask first.")(function)
 
 
 def at(help: str) -> Callable[[Command], Command]:

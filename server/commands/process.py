@@ -8,10 +8,9 @@ import click
 
 from server.commands import completion as completing
 from server.commands import options
-from server.commands.invocation import Invocation, write_json
 
 
-@options.command("serve", "turntree serve --log-level debug")
+@options.command("serve", "turntree serve --log-level debug", answers=False)
 @click.option(
     "--log-level",
     type=click.Choice(["debug", "info", "warning", "error"]),
@@ -25,16 +24,13 @@ def serve(log_level: str | None) -> None:
     sys.exit(main(log_level))
 
 
-@options.command("completion", *(completing.INSTALL[shell] for shell in completing.SHELLS))
+@options.command(
+    "completion", *(completing.INSTALL[shell] for shell in completing.SHELLS), answers=False
+)
 @click.argument("shell", type=click.Choice(completing.SHELLS))
-@click.pass_obj
-def completion(run: Invocation, shell: str) -> None:
+def completion(shell: str) -> None:
     """Print a shell's completion script.
 
     Its first line says how to install it.
     """
-    text = completing.script(shell)
-    if run.json:
-        write_json({"shell": shell, "script": text, "install": completing.INSTALL[shell]})
-    else:
-        click.echo(text, nl=False)
+    click.echo(completing.script(shell), nl=False)

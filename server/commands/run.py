@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from typing import Any
@@ -27,14 +28,17 @@ def run(arguments: list[str]) -> int:
     except click.exceptions.Exit as leave:
         return leave.exit_code
     except click.ClickException as wrong:
-        wrong.show()
+        with contextlib.suppress(OSError):
+            wrong.show()
         return wrong.exit_code
     except TurntreeError as error:
         _fail(invocation, error.code, error.message, error.data, _advice(error))
     except BrokenPipeError:
         raise
     except OSError as error:
-        failed = StorageError.from_os(error, "The command")
+        # The engine names its files; what has no name is what this program prints to.
+        doing = "The command" if error.filename else "Writing"
+        failed = StorageError.from_os(error, doing, error.filename or "standard output")
         _fail(invocation, failed.code, failed.message, failed.data, [])
     except Exception as error:
         if os.environ.get("TURNTREE_LOG", "").lower() == "debug":
@@ -64,9 +68,18 @@ def _fail(
     invocation: Invocation, code: int, message: str, data: dict[str, Any], advice: list[str]
 ) -> None:
     if invocation.json:
-        write_json({"code": code, "message": message, "data": data})
-        return
-    print_error("error: " + "\n".join(words.block(message)))
+        try:
+            write_json({"code": code, "message": message, "data": data})
+            return
+        except BrokenPipeError:
+            raise
+        except OSError:
+            # Where the result found no room, neither does this.
+            advice = []
+    # Errors alone are worded anew.
+    from server.commands import wording
+
+    print_error("error: " + "\n".join(words.block(wording.of(message))))
     for hint in advice:
         print_error(f"  {hint}")
 
@@ -77,14 +90,14 @@ def _advice(error: TurntreeError) -> list[str]:
     if isinstance(error, SessionBusy) and isinstance(data.get("alternative"), dict):
         params = data["alternative"].get("params") or {}
         if "session_id" in params:
-            return [f"fork it instead: {_fork_command(params)}"]
+            return [_fork_command(params)]
     if isinstance(error, SessionDamaged):
         hints = []
         for finding in data.get("findings") or []:
             text = getattr(finding, "message", None) or str(finding)
             line = getattr(finding, "line", None)
             hints.append(words.line(f"line {line:,}: {text}" if line else text))
-        return [*hints[:10], "`turntree fork --bridge-gaps` goes on across missing records"]
+        return hints[:10]
     return []
 
 

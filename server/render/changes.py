@@ -1,4 +1,4 @@
-"""What a fork, a rewind, an undo or the end of a staging did, and what to do next."""
+"""What a fork, a rewind or the end of a staging did, and what to do next."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from session.model import (
     Resume,
     RewindResult,
     Session,
-    UndoResult,
 )
 
 _PROMPT_LINES = 6
@@ -120,34 +119,14 @@ def rewind(result: RewindResult, asking: bool = False, agreed: bool = False) -> 
         out += _prompt(
             "First prompt to go" if preview else "First prompt removed", result.dropped_prompt
         )
-    out += _files(result.files)
+    out += file_changes(result.files)
     if preview:
         return out if asking else [*out, Blank(), note(("Nothing was written.", "dim"))]
-    return [*out, Blank(), note(("Undo with", "label")), _paste(f"turntree undo {name}")]
+    return [*out, Blank(), note(("Undo with", "label")), paste(f"turntree undo {name}")]
 
 
-def undo(result: UndoResult, done: str) -> list[Block]:
-    """`done`: what was asked for, `undone` or `redone`."""
-    status = result.status.replace("_", " ")
-    verb = f"Would be {done}" if result.status == "preview" else status.capitalize()
-    operation = words.short(result.operation_id)
-    out: list[Block] = [note(f"{verb}  ", (operation, "id"))]
-    if result.session is not None:
-        out.append(Node(heading(result.session)))
-    elif result.status == "undone":
-        out.append(note("The session that it made is gone."))
-    out += _files(result.files)
-    if result.status in ("undone", "redone"):
-        back = "redo" if done == "undone" else "undo"
-        out += [
-            Blank(),
-            note((f"{back.capitalize()} with", "label")),
-            _paste(f"turntree {back} --operation {operation}"),
-        ]
-    return out
-
-
-def _files(files: Sequence[FileChange]) -> list[Block]:
+def file_changes(files: Sequence[FileChange]) -> list[Block]:
+    """What becomes of files, where any are touched."""
     if not files:
         return []
     rows: list[list[Line]] = [
@@ -156,7 +135,8 @@ def _files(files: Sequence[FileChange]) -> list[Block]:
     return [Blank(), note(("Files", "label")), Table([Column("")] * 3, rows, headers=False)]
 
 
-def _paste(command: str) -> Lines:
+def paste(command: str) -> Lines:
+    """A command below a line of text."""
     return Lines([[(command, "command")]], indent=2)
 
 

@@ -17,6 +17,9 @@ from session.model import (
     Warn,
 )
 
+_TITLE = 100
+"""Columns of a title, in a pipe too; an agent's may be a whole prompt."""
+
 
 def page(result: SessionPage, below: str | None, short: bool) -> list[Block]:
     """The table of `list_sessions`.
@@ -66,7 +69,7 @@ def _nothing(below: str | None, searched: Sequence[Searched]) -> list[Block]:
     out: list[Block] = [note(f"No sessions found{where}.")]
     if searched:
         rows: list[list[Line]] = [
-            [[s.agent], [words.path(s.store)], [("" if s.exists else "not there", "dim")]]
+            [[s.agent], [words.path(s.store)], [("" if s.exists else "not found", "dim")]]
             for s in searched
         ]
         out += [Blank(), note("Looked in"), _indented(rows), Blank()]
@@ -94,7 +97,7 @@ def updated(session: Session) -> str:
 
 
 def title(session: Session) -> Line:
-    text = words.line(session.title)
+    text = words.head(words.line(session.title), _TITLE)
     return [text] if text else [("(no title)", "dim")]
 
 
@@ -151,20 +154,19 @@ def joined(spans: Sequence[Span], by: str = ", ") -> list[Span]:
     return out
 
 
-def branches(result: BranchList, short_ids: bool) -> list[Block]:
+def branches(result: BranchList, numbers: dict[str, int], short_ids: bool) -> list[Block]:
+    """The table of `list_branches`; `numbers` of the turns that branches leave at."""
     if not result.branches:
         return [note("No turns yet, so no branches.")]
     ids = [b.leaf_id for b in result.branches]
-    starts = [b.forked_at_turn_id for b in result.branches if b.forked_at_turn_id]
     names = words.shorten(ids) if short_ids else {name: words.line(name) for name in ids}
-    origins = words.shorten(starts) if short_ids else {name: words.line(name) for name in starts}
     rows: list[list[Line]] = [
         [
             [("●", "good") if b.active else "○"],
             [(names[b.leaf_id], "id")],
             [(words.ago(b.updated_at), "dim")],
             [f"{b.turn_count:,}"],
-            [(origins.get(b.forked_at_turn_id or "", ""), "id")],
+            [_leaves_at(b.forked_at_turn_id, numbers)],
             [words.line(b.last_prompt)],
         ]
         for b in result.branches
@@ -180,6 +182,13 @@ def branches(result: BranchList, short_ids: bool) -> list[Block]:
     return [Table(columns, rows)]
 
 
+def _leaves_at(turn_id: str | None, numbers: dict[str, int]) -> str:
+    if turn_id is None:
+        return ""
+    number = numbers.get(turn_id)
+    return words.short(turn_id) if number is None else f"turn {number:,}"
+
+
 def operations(result: OperationPage, short_ids: bool) -> list[Block]:
     if not result.operations:
         return [note("No operations yet.")]
@@ -189,7 +198,6 @@ def operations(result: OperationPage, short_ids: bool) -> list[Block]:
         [
             [(names[op.operation_id], "id")],
             [(words.ago(op.at), "dim")],
-            [op.kind],
             [(_subject(op, short_ids), "id")],
             [words.line(op.state)],
             [("yes", "good") if op.undoable else ""],
@@ -200,7 +208,6 @@ def operations(result: OperationPage, short_ids: bool) -> list[Block]:
     columns = [
         Column("OPERATION"),
         Column("WHEN"),
-        Column("KIND"),
         Column("SESSION"),
         Column("STATE"),
         Column("UNDO"),
@@ -210,7 +217,9 @@ def operations(result: OperationPage, short_ids: bool) -> list[Block]:
 
 
 def _subject(operation: Operation, short_ids: bool) -> str:
-    return words.short(operation.session_id) if short_ids else words.native(operation.session_id)
+    """The session that was made or changed."""
+    session_id = operation.new_session_id or operation.session_id
+    return words.short(session_id) if short_ids else words.native(session_id)
 
 
 def skipped(result: SessionPage) -> list[Warn]:

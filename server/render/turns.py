@@ -12,6 +12,9 @@ from session.model import Gap, Item, Turn, TurnItems, TurnPage
 _RESULT_LINES = 12
 """How much of a tool's output `show` prints unless asked for all of it."""
 
+_EVENT = 80
+"""Columns of an event unless asked for all of it."""
+
 
 def page(result: TurnPage, short_ids: bool) -> list[Block]:
     """The table of `list_turns`; `short_ids` as in `sessions.page`."""
@@ -48,7 +51,8 @@ def page(result: TurnPage, short_ids: bool) -> list[Block]:
         rows.append(row)
     out.append(Table(columns, rows))
     if result.next_cursor is not None:
-        shown = f"{len(result.turns):,} of {words.count(result.total_turns, 'turn')} shown."
+        here = words.count(len(result.turns), "turn")
+        shown = f"{here} on this page, {result.total_turns:,} in all."
         out += [Blank(), note((shown, "dim"))]
     return out
 
@@ -101,6 +105,8 @@ def items(result: TurnItems, session_id: str, full: bool) -> list[Block]:
 
 
 def _item(item: Item, full: bool) -> list[Block]:
+    if item.kind == "event" and not full:
+        return [Blank(), note(_speaker(item), (f"  {_event(item.text)}", "dim"))]
     rows = words.block(item.text)
     style = "" if item.kind in ("user", "assistant", "tool_call") else "dim"
     hidden = 0
@@ -113,6 +119,13 @@ def _item(item: Item, full: bool) -> list[Block]:
     if item.truncated:
         body.append([(f"… cut here, {words.size(item.bytes)} in all", "label")])
     return [Blank(), note(_speaker(item)), Lines(body, indent=2, wrap=True)]
+
+
+def _event(text: str) -> str:
+    """What an agent told its model, on one line: lists of its tools are long, and no answer."""
+    line = words.line(text)
+    cut = words.head(line, _EVENT)
+    return line if cut == line else f"{cut} (--full)"
 
 
 def _speaker(item: Item) -> Span:

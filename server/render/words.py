@@ -45,6 +45,19 @@ def width(text: str) -> int:
     return len(text) + sum([_columns(char) - 1 for char in text if char > "\x7f"])
 
 
+def head(text: str, room: int) -> str:
+    """The beginning of `text` in `room` columns, before an ellipsis where something is left out."""
+    if len(text) * 2 <= room or width(text) <= room:
+        return text
+    kept, left = [], room - 1
+    for char in text:
+        left -= _columns(char)
+        if left < 0:
+            break
+        kept.append(char)
+    return "".join(kept).rstrip() + "…"
+
+
 def tail(text: str, room: int) -> str:
     """The end of `text` in `room` columns, behind an ellipsis where something is left out."""
     if width(text) <= room:

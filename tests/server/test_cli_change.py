@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import uuid
 
 import pytest
@@ -221,7 +223,8 @@ def test_a_session_that_its_agent_has_open_offers_the_fork_instead(world: World)
     failed = turntree(world, "rewind", native, "--to", "2", "--wait-ms", "0", "--json")
     assert failed.code == 1 and failed.json["data"]["kind"] == "session_busy"
     shown = turntree(world, "rewind", native, "--to", "2", "--wait-ms", "0")
-    assert f"turntree fork {native[:8]} --at 2" in shown.err
+    assert f"\n  turntree fork {native[:8]} --at 2\n" in shown.err
+    assert shown.err.count("fork instead") == 1
     assert "live" in turntree(world, "sessions").out
 
 
@@ -251,3 +254,136 @@ def test_wrong_usage_exits_2_and_writes_nothing(world: World, arguments: list[st
     assert ran.code == 2 and ran.out == ""
     assert "Error: " in ran.err and "Traceback" not in ran.err
     assert store_hash(world.store) == before
+
+
+def since_then(world: World, native: str) -> str:
+    """A turn that the agent adds after what was done so far; returns its prompt."""
+    (path,) = world.store.rglob(f"{native}.jsonl")
+    lines = [json.loads(row) for row in path.read_bytes().splitlines()]
+    head = next(r["uuid"] for r in reversed(lines) if r.get("type") == "assistant")
+    pointer = next((r for r in reversed(lines) if r.get("type") == "last-prompt"), {})
+    added = Transcript(str(world.cwd), session_id=native, seed=77, start="2100-01-01T00:00:00Z")
+    added.head = pointer.get("leafUuid", head)
+    added.turn("precious work")
+    with path.open("ab") as file:
+        file.writelines(json.dumps(record).encode() + b"\n" for record in added.records)
+    return "precious work"
+
+
+def test_an_undo_says_what_was_added_since_and_where_it_went(world: World) -> None:
+    native = conversation(world, 5)
+    rewound = result(world, "rewind", native, "--by", "2")
+    since_then(world, native)
+    before = store_hash(world.store)
+    looked = turntree(world, "undo", native, "--dry-run")
+    assert looked.code == 0 and looked.out.startswith("Would undo"), looked.err
+    assert "rewind to 3 turns, 2 dropped" in looked.out
+    assert "1 turn added, which becomes a branch" in looked.out
+    assert store_hash(world.store) == before
+    undone = turntree(world, "undo", native)
+    assert undone.code == 0 and undone.out.startswith("Undone"), undone.err
+    assert rewound["operation_id"][:8] in undone.out
+    left = next(b for b in result(world, "branches", native)["branches"] if not b["active"])
+    assert f"1 turn added, now branch {left['leaf_id'][:8]}" in undone.out
+    assert len(prompts(world, native)) == 5
+
+
+def test_an_undo_with_nothing_added_since_says_nothing_of_branches(world: World) -> None:
+    native = conversation(world, 5)
+    assert turntree(world, "rewind", native, "--by", "2").code == 0
+    undone = turntree(world, "undo", native)
+    assert "added" not in undone.out and "branch" not in undone.out
+    assert "5 turns, last message 2026-01-31" in undone.out
+
+
+def test_undoing_a_fork_says_which_session_goes_and_that_redo_brings_it_back(world: World) -> None:
+    conversation(world, 3)
+    fork = result(world, "fork", "last", "--at", "2")
+    child = fork["session"]["session_id"].partition(":")[2]
+    since_then(world, child)
+    for more, said in ((["--dry-run"], "will no longer be"), ([], "is no longer")):
+        ran = turntree(world, "undo", "--operation", fork["operation_id"][:8], *more)
+        assert ran.code == 0, ran.err
+        assert f"{child[:8]}  {said} among the sessions of claude-code; it is kept" in ran.out
+        assert "1 turn added, kept with it: redo brings both back" in ran.out
+    assert f"turntree redo --operation {fork['operation_id'][:8]}" in ran.out
+    redone = turntree(world, "redo", "--operation", fork["operation_id"][:8])
+    assert redone.code == 0 and redone.out.startswith("Redone") and child[:8] in redone.out
+    assert prompts(world, child)[-1] == "precious work"
+
+
+def test_undoing_an_older_rewind_names_the_newer_one(world: World) -> None:
+    native = conversation(world, 5)
+    older = result(world, "rewind", native, "--by", "1")["operation_id"]
+    newer = result(world, "rewind", native, "--by", "1")["operation_id"]
+    looked = turntree(world, "undo", "--operation", older[:8], "--dry-run")
+    assert looked.code == 0 and f"a rewind of this session ({newer[:8]})" in looked.out
+
+
+def test_an_operation_is_not_named_by_a_slip_of_the_finger(world: World) -> None:
+    conversation(world, 3)
+    operation = result(world, "rewind", "last", "--by", "1")["operation_id"]
+    ran = turntree(world, "undo", "--operation", operation[0])
+    assert ran.code == 1 and "turntree operations" in ran.err
+    assert len(prompts(world, "last")) == 2
+
+
+def test_operations_name_the_session_that_each_made_or_changed(world: World) -> None:
+    native = conversation(world, 1)
+    child = result(world, "fork", native)["session"]["session_id"].partition(":")[2]
+    rows = turntree(world, "operations").lines
+    assert rows[0].split() == ["OPERATION", "WHEN", "SESSION", "STATE", "UNDO", "SUMMARY"]
+    assert child in rows[1] and f"fork of {native[:8]} with 1 of 1 turn: " in rows[1]
+    assert native not in rows[1] and "claude-code:" not in rows[1]
+
+
+def test_a_fork_into_a_directory_that_is_not_there_is_told_so(world: World) -> None:
+    conversation(world, 3)
+    for name in ("not-there", "/nope"):
+        ran = turntree(world, "fork", "last", "--cwd", name)
+        assert ran.code == 1 and ran.out == ""
+        assert ran.err.startswith("error: --cwd: there is no directory ") and name in ran.err
+
+
+def test_tree_shows_staged_forks_only_when_asked(world: World) -> None:
+    native = conversation(world, 3)
+    staged = result(world, "fork", native, "--stage")["session"]["session_id"].partition(":")[2]
+    for arguments in (["tree"], ["tree", native]):
+        assert staged[:8] not in turntree(world, *arguments).out
+        assert staged[:8] in turntree(world, *arguments, "--staged").out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["fork", "last", "--id", "no-uuid"], "--id: "),
+        (["fork", "last", "--id", "codex:x"], "--id: "),
+        (["fork", "last", "--id", "{native}"], "Give another --id"),
+        (["fork", "last", "--through", "{unknown}"], "turntree turns --branch all"),
+        (["fork", "last", "--at", "9"], "3 turns"),
+        (["fork", "last", "--workspace", "copy"], "fork without --workspace"),
+        (["rewind", "last", "--by", "1", "--files"], "rewind without --files"),
+        (["turns", "last", "--branch", "zzz"], "`turntree branches` names them"),
+        (["turns", "last", "--branch", "{unknown}"], "`turntree branches` names them"),
+        (["turns", "last", "--cursor", "x"], "--cursor: "),
+        (["sessions", "--cursor", "x"], "--cursor: "),
+        (["operations", "--cursor", "x"], "--cursor: "),
+        (["show", "last", "1", "--cursor", "x"], "--cursor: "),
+        (["show", "last", "{unknown}"], "turntree turns --branch all"),
+        (["undo", "--operation", "zzzz"], "`turntree operations`"),
+        (["undo", "--operation", "{unknown}"], "`turntree operations`"),
+        (["undo", "last"], "has no rewind to undo"),
+        (["promote", "last"], "not staged"),
+        (["turns", "{unknown}"], "There is no session 00000000."),
+    ],
+)
+def test_errors_speak_of_options_and_commands(
+    world: World, arguments: list[str], said: str
+) -> None:
+    native = conversation(world, 3)
+    unknown = "00000000-0000-4000-8000-000000000000"
+    typed = [a.replace("{native}", native).replace("{unknown}", unknown) for a in arguments]
+    ran = turntree(world, *typed)
+    assert ran.code == 1 and ran.out == ""
+    assert said in ran.err
+    assert not re.search(r"[a-z]_[a-z]|claude-code:[0-9a-f]", ran.err)

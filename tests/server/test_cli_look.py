@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
+
+import pytest
 
 from tests.builders import Transcript
 from tests.server.program import command, conversation, environment, result, turntree
@@ -63,7 +66,8 @@ def test_sessions_are_paged(world: World) -> None:
     rest = result(world, "sessions", "--limit", "2", "--cursor", first["next_cursor"])
     seen = [s["session_id"] for s in first["sessions"] + rest["sessions"]]
     assert len(seen) == len(set(seen)) == 3
-    assert "More: turntree sessions --cursor" in turntree(world, "sessions", "--limit", "2").out
+    shown = turntree(world, "sessions", "--limit", "2", "--kind", "main").out
+    assert "More: turntree sessions --kind main --limit 2 --cursor" in shown
 
 
 def test_columns_align_below_wide_titles(world: World) -> None:
@@ -118,8 +122,35 @@ def test_turns_are_listed_in_order_with_their_ids(world: World) -> None:
 def test_a_page_of_turns_says_how_to_go_on(world: World) -> None:
     native = conversation(world, 5)
     shown = turntree(world, "turns", "last", "--limit", "2").out
-    assert "2 of 5 turns shown." in shown
-    assert f"More: turntree turns {native[:8]} --cursor" in shown
+    assert "2 turns on this page, 5 in all." in shown
+    assert f"More: turntree turns {native[:8]} --limit 2 --cursor" in shown
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["sessions", "--all", "--query", "question 1", "--limit", "2"],
+        ["turns", "last", "--newest", "--branch", "all", "--limit", "2"],
+        ["operations", "--limit", "2"],
+        ["show", "last", "1", "--full", "--max-bytes", "8"],
+    ],
+)
+def test_following_the_hint_of_each_page_shows_everything(
+    world: World, arguments: list[str]
+) -> None:
+    for seed in range(1, 4):
+        native = conversation(world, 3, seed=seed)
+        assert turntree(world, "fork", native, "--at", "3").code == 0
+    pages = 0
+    options = [name for name in arguments if name.startswith("--")]
+    while arguments:
+        shown = turntree(world, *arguments)
+        assert shown.code == 0, shown.err
+        pages += 1
+        hint = next((row for row in shown.lines if row.startswith("More: turntree ")), "")
+        assert not hint or all(option in hint for option in options)
+        arguments = shlex.split(hint.removeprefix("More: turntree "))
+    assert pages > 1
 
 
 def test_a_gap_is_shown_where_it_is(world: World) -> None:
@@ -148,6 +179,44 @@ def test_a_turn_is_shown_in_full(world: World) -> None:
     assert "file 39" in turntree(world, "show", "last", "1", "--full").out
     kinds = [item["kind"] for item in result(world, "show", "last", "1")["items"]]
     assert kinds[0] == "user" and {"tool_call", "tool_result", "assistant"} <= set(kinds)
+
+
+def test_an_event_is_one_line_unless_all_is_asked_for(world: World) -> None:
+    transcript = Transcript(str(world.cwd))
+    transcript.prompt("go on")
+    transcript.attachment({"type": "skill_listing", "content": "- skill\n" * 400})
+    transcript.answer("the one answer")
+    transcript.write(world.store)
+    shown = turntree(world, "show", "last", "1")
+    assert any(row.startswith("Event  ") and row.endswith("… (--full)") for row in shown.lines)
+    assert max(map(len, shown.lines)) < 100 and "the one answer" in shown.out
+    assert shown.out.count("- skill") < 20
+    assert turntree(world, "show", "last", "1", "--full").out.count("- skill") == 400
+
+
+def test_a_title_that_is_a_whole_prompt_is_cut_in_text_alone(world: World) -> None:
+    transcript = Transcript(str(world.cwd))
+    transcript.turn("long words " * 18)
+    transcript.write(world.store)
+    long = result(world, "sessions")["sessions"][0]["title"]
+    assert len(long) > 150
+    for arguments in (["sessions"], ["tree"], ["turns", "last", "--limit", "1"]):
+        row = next(r for r in turntree(world, *arguments).lines if "long words" in r)
+        assert row.endswith("…") and len(row) < 180
+
+
+@pytest.mark.parametrize("agent", ["codex", "opencode"])
+def test_an_agent_that_is_not_supported_yet_is_said_to_be_so(world: World, agent: str) -> None:
+    conversation(world)
+    ran = turntree(world, "sessions", "--agent", agent)
+    assert ran.code == 1 and ran.out == "" and "not supported" in ran.err and agent in ran.err
+    failed = turntree(world, "sessions", "--agent", agent, "--json")
+    assert failed.code == 1 and failed.json["data"]["kind"] == "unsupported"
+
+
+def test_an_unknown_agent_is_wrong_usage(world: World) -> None:
+    ran = turntree(world, "sessions", "--agent", "foo")
+    assert ran.code == 2 and ran.out == "" and "claude-code" in ran.err
 
 
 def test_a_turn_is_named_by_number_id_or_prefix(world: World) -> None:
@@ -231,6 +300,7 @@ def branched(world: World) -> tuple[str, list[str], str]:
 def test_branches_that_were_left_are_listed_and_can_be_read(world: World) -> None:
     _, ids, _ = branched(world)
     shown = turntree(world, "branches", "last").lines
+    assert any("  turn 2  " in row for row in shown[1:])
     assert shown[0].split() == ["LEAF", "UPDATED", "TURNS", "LEAVES", "AT", "LAST", "PROMPT"]
     assert len(shown) == 3
     left = next(b for b in result(world, "branches", "last")["branches"] if not b["active"])

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from server.commands import names
-from session.errors import InvalidParams, SessionNotFound
+from session.errors import InvalidParams, SessionNotFound, Unsupported
 from session.model import Boundary, SessionPage
 from session.service import Service
 from tests.builders import Transcript
@@ -53,9 +53,11 @@ async def test_a_prefix_is_looked_for_on_every_page(
     try:
         for native in natives:
             assert await names.session(service, native[:8]) == f"claude-code:{native}"
-        for wrong in ("codex:" + natives[0][:4], "", "claude-code:"):
+        for wrong in ("", "claude-code:"):
             with pytest.raises(SessionNotFound):
                 await names.session(service, wrong)
+        with pytest.raises((SessionNotFound, Unsupported)):
+            await names.session(service, "codex:" + natives[0][:4])
     finally:
         await service.close()
 

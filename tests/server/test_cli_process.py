@@ -84,7 +84,8 @@ def loaded_by(world: World, *arguments: str) -> set[str]:
 @pytest.mark.parametrize("name", COMMANDS)
 def test_each_command_has_help_with_an_example(world: World, name: str) -> None:
     shown = turntree(world, name, "-h")
-    assert shown.code == 0 and "--json" in shown.out
+    assert shown.code == 0
+    assert ("--json" in shown.out) == (name not in ("serve", "completion"))
     assert "turntree" in shown.out.partition("Examples:\n")[2]
 
 
@@ -123,11 +124,24 @@ def test_a_reader_that_leaves_is_no_error_message(world: World, arguments: list[
     assert errors == b""
 
 
-def test_output_that_cannot_be_written_is_an_error(world: World) -> None:
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["sessions"],
+        ["turns", "last", "--json"],
+        ["turns", "zzz", "--json"],
+        ["--help"],
+        ["--version"],
+        ["completion", "bash"],
+    ],
+)
+def test_output_that_cannot_be_written_is_one_line_of_error(
+    world: World, arguments: list[str]
+) -> None:
     conversation(world)
     with open("/dev/full", "wb") as full:
         ran = subprocess.run(
-            [*command(), "sessions"],
+            [*command(), *arguments],
             cwd=world.cwd,
             env=environment(world),
             stdout=full,
@@ -135,7 +149,30 @@ def test_output_that_cannot_be_written_is_an_error(world: World) -> None:
             check=False,
         )
     assert ran.returncode == 1
-    assert ran.stderr.startswith(b"error: ") and b"Traceback" not in ran.stderr
+    assert ran.stderr.startswith(b"error: ") and ran.stderr.count(b"\n") == 1
+    assert b"standard output" in ran.stderr or "zzz" in arguments
+
+
+@pytest.mark.parametrize("arguments", [["turns", "zzz"], ["frok"]])
+def test_an_error_that_cannot_be_told_still_has_its_exit_code(
+    world: World, arguments: list[str]
+) -> None:
+    with open("/dev/full", "wb") as full:
+        ran = subprocess.run(
+            [*command(), *arguments],
+            cwd=world.cwd,
+            env=environment(world),
+            stdout=subprocess.PIPE,
+            stderr=full,
+            check=False,
+        )
+    assert (ran.returncode, ran.stdout) == (2 if arguments == ["frok"] else 1, b"")
+
+
+def test_what_is_not_in_this_version_is_said_to_be_so(world: World) -> None:
+    for name, count in (("rewind", 2), ("fork", 1)):
+        shown = " ".join(turntree(world, name, "-h").out.split())
+        assert shown.count("not in this version yet") == count
 
 
 def test_a_closed_stdout_is_no_crash(world: World) -> None:

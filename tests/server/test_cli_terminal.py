@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
@@ -73,6 +74,51 @@ def test_a_turn_that_was_added_before_the_answer_stops_the_rewind(world: World) 
         assert terminal.end() == 1
     assert "error: " in terminal.text
     assert result(world, "turns", "last")["total_turns"] == 5
+
+
+def test_an_undo_asks_only_when_something_was_done_since(world: World) -> None:
+    native = conversation(world, 4)
+    first = result(world, "rewind", native, "--by", "1")["operation_id"]
+    result(world, "rewind", native, "--by", "1")
+    before = store_hash(world.store)
+    with Terminal(world, "undo", "--operation", first[:8]) as terminal:
+        terminal.wait_for("[y/N]")
+        assert "To undo" in terminal.text
+        terminal.type("n\r")
+        assert terminal.end() == 1
+    assert store_hash(world.store) == before
+    with Terminal(world, "undo", "--operation", first[:8], "--yes") as terminal:
+        assert terminal.end() == 0
+    assert "[y/N]" not in terminal.text
+    assert result(world, "turns", native)["total_turns"] == 4
+
+
+def test_an_undo_of_the_newest_rewind_does_not_ask(world: World) -> None:
+    native = conversation(world, 4)
+    result(world, "rewind", native, "--by", "1")
+    for verb in ("undo", "redo"):
+        with Terminal(world, verb, native) as terminal:
+            assert terminal.end() == 0
+        assert "[y/N]" not in terminal.text
+
+
+def test_a_turn_that_was_added_before_the_answer_stops_the_undo(world: World) -> None:
+    transcript = Transcript(str(world.cwd), start="2100-01-01T00:00:00Z")
+    transcript.turns(4)
+    transcript.write(world.store)
+    native = transcript.session_id
+    result(world, "rewind", native, "--by", "1")
+    (path,) = world.store.rglob(f"{native}.jsonl")
+    with Terminal(world, "undo", native) as terminal:
+        terminal.wait_for("[y/N]")
+        added = Transcript(str(world.cwd), session_id=native, seed=5)
+        added.head = transcript.head
+        added.turn("question 5")
+        with path.open("ab") as file:
+            file.writelines(json.dumps(record).encode() + b"\n" for record in added.records)
+        terminal.type("y\r")
+        assert terminal.end() == 1
+    assert "error: " in terminal.text
 
 
 @pytest.mark.parametrize("flag", ["--yes", "--json", "--dry-run"])

@@ -72,6 +72,13 @@ def test_wide_characters_take_two_columns_and_combining_ones_none() -> None:
     assert [words.width(text) for text in ("abc", "新聞", "e\u0301", "😀")] == [3, 4, 1, 2]
 
 
+def test_a_long_text_is_cut_to_its_columns() -> None:
+    assert words.head("short", 10) == "short"
+    assert words.head("exactly 10", 10) == "exactly 10"
+    assert words.head("one two three", 9) == "one two…"
+    assert words.head("新聞新聞新聞", 8) == "新聞新…"
+
+
 def test_ids_are_cut_to_eight_characters_where_that_is_enough() -> None:
     ids = ["0f3c1111-aaaa", "0f3c1111-abbb", "77777777-cccc"]
     assert words.shorten(ids) == {
