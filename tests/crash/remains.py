@@ -6,7 +6,8 @@ from collections.abc import Callable, Container
 from pathlib import Path
 from typing import Any
 
-from tests.client import Client, wait_until
+from tests.client import wait_until
+from tests.crash.starting import Peer
 from tests.world import World, store_hash
 
 SETTLING = 20.0
@@ -37,12 +38,12 @@ class Remains:
         assert not [path for path in different if not changes(path)]
 
 
-def operations(client: Client) -> list[dict[str, Any]]:
+def operations(client: Peer) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = client.list_operations(limit=500)["operations"]
     return found
 
 
-def settle(client: Client, waits: Container[str] = ()) -> None:
+def settle(client: Peer, waits: Container[str] = ()) -> None:
     """Wait until a started process has finished or taken back what it found.
 
     `waits`: states in which an operation may stay.
@@ -57,7 +58,7 @@ def settle(client: Client, waits: Container[str] = ()) -> None:
     wait_until(through, timeout=SETTLING, what="the sweep was through")
 
 
-def check_clean(world: World, client: Client, *, staged: bool = False) -> None:
+def check_clean(world: World, client: Peer, *, staged: bool = False) -> None:
     """No name of a stage, no second name of a file, no archive that no undo needs."""
     in_store = list(world.store.rglob("*"))
     if not staged:

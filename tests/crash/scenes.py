@@ -14,8 +14,9 @@ from typing import Any, ClassVar
 
 from tests.builders import Transcript
 from tests.chain import to_json
-from tests.client import Client, RpcError
+from tests.client import RpcError
 from tests.crash.remains import Remains
+from tests.crash.starting import Peer
 from tests.world import World
 
 SWAP = ("staged", "intended", "archived", "applied")
@@ -58,10 +59,10 @@ class Scene:
         t.answer("answer 2")
         t.turns(3, first=3)
 
-    def lead_up(self, client: Client) -> None:
+    def lead_up(self, client: Peer) -> None:
         """What is done before the request."""
 
-    def ask(self, client: Client) -> dict[str, Any]:
+    def ask(self, client: Peer) -> dict[str, Any]:
         """The request, the same each time."""
         result: dict[str, Any] = client.call(*self.request())
         return result
@@ -76,7 +77,7 @@ class Scene:
         """The answer to the request; `held`: it is a repetition of one that took place."""
         raise NotImplementedError
 
-    def check_new(self, client: Client) -> None:
+    def check_new(self, client: Peer) -> None:
         """The new state is there, whole."""
         raise NotImplementedError
 
@@ -96,10 +97,10 @@ class Scene:
         """Whether a staged fork is there in the new state (`held`) or in the old one."""
         return False
 
-    def undo_all(self, client: Client, remains: Remains) -> None:
+    def undo_all(self, client: Peer, remains: Remains) -> None:
         """Take the new state back and look for the old one."""
 
-    def shown_turns(self, client: Client, session_id: str) -> list[str]:
+    def shown_turns(self, client: Peer, session_id: str) -> list[str]:
         result = client.list_turns(session_id=session_id)
         assert [turn["turn_number"] for turn in result["turns"]] == list(
             range(1, result["total_turns"] + 1)
@@ -134,7 +135,7 @@ class Fork(Scene):
         assert reply["turns"] == {"kept": self.kept, "source_total": 5}
         assert reply["session"]["session_id"] == self.child
 
-    def check_new(self, client: Client) -> None:
+    def check_new(self, client: Peer) -> None:
         session = client.get_session(session_id=self.child)["session"]
         assert session["state"] == "ready"
         assert session["title"] == f"{self.topic} (fork)"
@@ -159,7 +160,7 @@ class Fork(Scene):
     def check_backups(self, folder: Path) -> None:
         assert {p.name: p.read_bytes() for p in folder.iterdir()} == self.transcript.backups
 
-    def undo_all(self, client: Client, remains: Remains) -> None:
+    def undo_all(self, client: Peer, remains: Remains) -> None:
         (operation,) = client.list_operations(session_id=self.child)["operations"]
         assert client.undo(operation_id=operation["operation_id"])["status"] == "undone"
         remains.check_as_before()
@@ -196,12 +197,12 @@ class ForkOfNothing(Fork):
     passes = points("fork", "intended", "staged")
     kept = 0
 
-    def check_new(self, client: Client) -> None:
+    def check_new(self, client: Peer) -> None:
         session = client.get_session(session_id=self.child)["session"]
         assert session["turn_count"] == 0
         assert session["resume"]["command"] == ["claude", "--session-id", self.child_id]
 
-    def undo_all(self, client: Client, remains: Remains) -> None:
+    def undo_all(self, client: Peer, remains: Remains) -> None:
         remains.check_as_before()
 
 
@@ -214,7 +215,7 @@ class StagedFork(Fork):
     def leaves_stage(self, held: bool) -> bool:
         return held
 
-    def check_new(self, client: Client) -> None:
+    def check_new(self, client: Peer) -> None:
         session = client.get_session(session_id=self.child)["session"]
         assert session["state"] == "staged"
         assert self.shown_turns(client, self.child) == self.turns[:3]
@@ -222,7 +223,7 @@ class StagedFork(Fork):
         assert self.child not in [s["session_id"] for s in listed]
         assert not self.path.with_name(f"{self.child_id}.jsonl").exists()
 
-    def undo_all(self, client: Client, remains: Remains) -> None:
+    def undo_all(self, client: Peer, remains: Remains) -> None:
         assert client.discard_session(session_id=self.child)["status"] == "discarded"
         remains.check_as_before()
 
@@ -236,7 +237,7 @@ class OnStaged(Fork):
     def leaves_stage(self, held: bool) -> bool:
         return not held
 
-    def lead_up(self, client: Client) -> None:
+    def lead_up(self, client: Peer) -> None:
         client.call(
             "fork_session",
             {
@@ -259,7 +260,7 @@ class Promote(OnStaged):
         assert reply["session"]["session_id"] == self.child
         assert reply["session"]["state"] == "ready"
 
-    def undo_all(self, client: Client, remains: Remains) -> None:
+    def undo_all(self, client: Peer, remains: Remains) -> None:
         """The staged fork was there before."""
 
 
@@ -273,7 +274,7 @@ class Discard(OnStaged):
     def check_reply(self, reply: dict[str, Any], *, held: bool) -> None:
         assert reply == {"session_id": self.child, "status": "discarded"}
 
-    def check_new(self, client: Client) -> None:
+    def check_new(self, client: Peer) -> None:
         try:
             client.get_session(session_id=self.child)
         except RpcError as error:
@@ -281,7 +282,7 @@ class Discard(OnStaged):
         else:
             raise AssertionError("a discarded session is still there")
 
-    def undo_all(self, client: Client, remains: Remains) -> None:
+    def undo_all(self, client: Peer, remains: Remains) -> None:
         """A discarded fork is gone for good."""
 
 
@@ -291,7 +292,7 @@ class OnFork(Fork):
     verb: ClassVar[str]
     did: ClassVar[str]
 
-    def lead_up(self, client: Client) -> None:
+    def lead_up(self, client: Peer) -> None:
         made = client.fork_session(
             session_id=self.session, new_session_id=self.child_id, at={"turn_number": 3}
         )
@@ -316,7 +317,7 @@ class UndoFork(OnFork):
     def changes(self, path: str) -> bool:
         return self.child_id in path
 
-    def check_new(self, client: Client) -> None:
+    def check_new(self, client: Peer) -> None:
         try:
             client.get_session(session_id=self.child)
         except RpcError as error:
@@ -325,7 +326,7 @@ class UndoFork(OnFork):
             raise AssertionError("an undone fork is still there")
         assert not list(self.world.store.rglob(f"*{self.child_id}*"))
 
-    def undo_all(self, client: Client, remains: Remains) -> None:
+    def undo_all(self, client: Peer, remains: Remains) -> None:
         assert client.redo(operation_id=self.operation)["status"] == "redone"
         remains.check_as_before()
 
@@ -335,11 +336,11 @@ class RedoFork(OnFork):
     holds_from = "redo.archived"
     verb, did = "redo", "redone"
 
-    def lead_up(self, client: Client) -> None:
+    def lead_up(self, client: Peer) -> None:
         super().lead_up(client)
         client.undo(operation_id=self.operation)
 
-    def undo_all(self, client: Client, remains: Remains) -> None:
+    def undo_all(self, client: Peer, remains: Remains) -> None:
         assert client.undo(operation_id=self.operation)["status"] == "undone"
         remains.check_as_before()
 
@@ -367,11 +368,11 @@ class Rewind(Scene):
         assert reply["operation_id"] == self.id
         assert reply["turns"] == {"kept": self.to, "removed": 5 - self.to}
 
-    def check_new(self, client: Client) -> None:
+    def check_new(self, client: Peer) -> None:
         assert self.shown_turns(client, self.session) == self.turns[: self.to]
         assert self.path.read_bytes().startswith(self.original)
 
-    def undo_all(self, client: Client, remains: Remains) -> None:
+    def undo_all(self, client: Peer, remains: Remains) -> None:
         assert client.undo(session_id=self.session)["status"] == "undone"
         assert self.path.read_bytes() == self.original
         assert self.shown_turns(client, self.session) == self.turns
@@ -384,7 +385,7 @@ class RewindBySwap(Rewind):
     passes = points("rewind", *SWAP)
     version = "2.1.100"
 
-    def check_new(self, client: Client) -> None:
+    def check_new(self, client: Peer) -> None:
         assert self.shown_turns(client, self.session) == self.turns[: self.to]
         assert b"question 3" not in self.path.read_bytes()
 
@@ -399,7 +400,7 @@ class RewindPastCompaction(RewindBySwap):
         super().speak()
         self.transcript.compact()
 
-    def check_new(self, client: Client) -> None:
+    def check_new(self, client: Peer) -> None:
         super().check_new(client)
         assert b"compact_boundary" not in self.path.read_bytes()
 
@@ -418,7 +419,7 @@ class OnRewind(Rewind):
     verb: ClassVar[str]
     did: ClassVar[str]
 
-    def lead_up(self, client: Client) -> None:
+    def lead_up(self, client: Peer) -> None:
         done = client.rewind(session_id=self.session, to={"turn_number": 2})
         self.operation = done["operation_id"]
 
@@ -435,11 +436,11 @@ class Undo(OnRewind):
     holds_from = "undo.applied"
     verb, did = "undo", "undone"
 
-    def check_new(self, client: Client) -> None:
+    def check_new(self, client: Peer) -> None:
         assert self.path.read_bytes() == self.original
         assert self.shown_turns(client, self.session) == self.turns
 
-    def undo_all(self, client: Client, remains: Remains) -> None:
+    def undo_all(self, client: Peer, remains: Remains) -> None:
         assert client.redo(session_id=self.session)["status"] == "redone"
         assert self.shown_turns(client, self.session) == self.turns[:2]
         assert client.undo(session_id=self.session)["status"] == "undone"
@@ -454,7 +455,7 @@ class UndoOfSwap(Undo):
 class UndoAfterNewTurns(Undo):
     """An undo of a rewind after which the agent went on: what it added becomes a branch."""
 
-    def lead_up(self, client: Client) -> None:
+    def lead_up(self, client: Peer) -> None:
         super().lead_up(client)
         self.added = self.go_on()
 
@@ -473,12 +474,12 @@ class UndoAfterNewTurns(Undo):
             os.fsync(file.fileno())
         return added
 
-    def check_new(self, client: Client) -> None:
+    def check_new(self, client: Peer) -> None:
         assert self.shown_turns(client, self.session) == self.turns
         every = client.list_turns(session_id=self.session, branch="all")["turns"]
         assert {turn["turn_id"] for turn in every} == {*self.turns, self.added}
 
-    def undo_all(self, client: Client, remains: Remains) -> None:
+    def undo_all(self, client: Peer, remains: Remains) -> None:
         """What a redo would mean here is not promised."""
 
 
@@ -492,7 +493,7 @@ class Redo(OnRewind):
     holds_from = "redo.applied"
     verb, did = "redo", "redone"
 
-    def lead_up(self, client: Client) -> None:
+    def lead_up(self, client: Peer) -> None:
         super().lead_up(client)
         client.undo(session_id=self.session)
 
@@ -501,7 +502,7 @@ class RedoOfSwap(Redo):
     passes = points("redo", *SWAP)
     version = "2.1.100"
 
-    def check_new(self, client: Client) -> None:
+    def check_new(self, client: Peer) -> None:
         assert self.shown_turns(client, self.session) == self.turns[:2]
         assert b"question 3" not in self.path.read_bytes()
 

@@ -8,9 +8,9 @@ import pytest
 
 from session.faults import POINTS
 from tests.client import Client, RpcError
-from tests.crash.remains import Remains, check_clean, settle
+from tests.crash.remains import Remains, check_clean
 from tests.crash.scenes import SCENES, Discard, Scene
-from tests.crash.starting import initialize, standby
+from tests.crash.starting import Heir
 from tests.world import World
 
 ERRORS = ("ENOSPC", "EIO")
@@ -23,16 +23,14 @@ def test_a_failing_step_is_told_as_it_is(world: World, point: str, error: str) -
     """`storage_error` means the old state, at once; `indeterminate` the new one, after a sweep."""
     kinds = [kind for kind in SCENES if point in kind.passes]
     scenes = [kind(world, number) for number, kind in enumerate(kinds, 1)]
-    with standby(world) as heir:
-        with Client({**world.env(), "TURNTREE_FAULT": f"{point}:{error}"}) as server:
-            for scene in scenes:
-                scene.lead_up(server)
-            remains = Remains(world)
-            held = [scene for scene in scenes if took_place(scene, point, error, server)]
-            check_state(remains, scenes, held)
+    with Client({**world.env(), "TURNTREE_FAULT": f"{point}:{error}"}) as server:
+        for scene in scenes:
+            scene.lead_up(server)
+        remains = Remains(world)
+        held = [scene for scene in scenes if took_place(scene, point, error, server)]
+        check_state(remains, scenes, held)
 
-        initialize(heir)
-        settle(heir, {state for scene in scenes for state in scene.waits(scene in held)})
+    with Heir(world) as heir:
         check_state(remains, scenes, held)
         staged = any(scene.leaves_stage(scene in held) for scene in scenes)
         check_clean(world, heir, staged=staged)

@@ -27,7 +27,7 @@ from tests.crash.scenes import (
     UndoFork,
     UndoOfSwap,
 )
-from tests.crash.starting import initialize, standby
+from tests.crash.starting import Heir, initialize, standby
 from tests.server.program import turntree
 from tests.world import World
 
@@ -217,8 +217,7 @@ def test_one_operation_that_cannot_be_finished_does_not_stop_the_others(world: W
     foreign = taken.path.with_name(f"{taken.child_id}.jsonl")
     foreign.write_bytes(next_one.original)
     die(next_one, "fork.sidecars")
-    with Client(world.env()) as heir:
-        settle(heir)
+    with Heir(world) as heir:
         next_one.check_new(heir)
         assert foreign.read_bytes() == next_one.original
         with pytest.raises(RpcError) as exists:
@@ -233,8 +232,7 @@ def test_a_promised_child_whose_stage_is_gone_is_not_said_to_exist(world: World)
     die(scene, "fork.staged")
     (stage,) = world.store.glob("projects/*/.turntree-*")
     osfile.remove_tree(stage)
-    with Client(world.env()) as heir:
-        settle(heir)
+    with Heir(world) as heir:
         remains.check_as_before()
         with pytest.raises(RpcError) as missing:
             heir.get_session(session_id=scene.child)
@@ -262,8 +260,7 @@ def test_what_the_agent_adds_before_the_sweep_is_kept(
     scene = kind(world)
     die(scene, point)
     added = append_turn(scene, last_record(scene, kept))
-    with Client(world.env()) as heir:
-        settle(heir)
+    with Heir(world) as heir:
         assert scene.shown_turns(heir, scene.session) == [*scene.turns[:kept], added]
         check_clean(world, heir)
         rewound = kept == 2

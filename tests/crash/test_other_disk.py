@@ -13,9 +13,8 @@ from pathlib import Path
 import pytest
 from attrs import evolve
 
-from tests.client import Client
 from tests.crash.dying import append_turn, die, last_record
-from tests.crash.remains import Remains, check_clean, settle
+from tests.crash.remains import Remains, check_clean
 from tests.crash.scenes import (
     RedoFork,
     RedoOfSwap,
@@ -25,7 +24,7 @@ from tests.crash.scenes import (
     UndoOfSwap,
     UndoOfSwapAfterNewTurns,
 )
-from tests.crash.starting import initialize, standby
+from tests.crash.starting import Heir
 from tests.world import World
 
 SHARED_MEMORY = Path("/dev/shm")
@@ -60,10 +59,8 @@ def test_a_death_leaves_the_old_state_or_the_new_one(
     apart: World, kind: type[Scene], point: str
 ) -> None:
     scene = kind(apart)
-    with standby(apart) as heir:
-        remains = die(scene, point)
-        initialize(heir)
-        settle(heir)
+    remains = die(scene, point)
+    with Heir(apart) as heir:
         held = scene.holds_after(point)
         if held:
             scene.check_new(heir)
@@ -115,8 +112,7 @@ def test_a_copy_to_the_archive_that_was_cut_short_is_made_again(apart: World) ->
 
 def check_undone(scene: UndoFork, remains: Remains) -> None:
     """The undo took place or not, whole; asked for again it has, and a redo brings all back."""
-    with Client(scene.world.env()) as heir:
-        settle(heir)
+    with Heir(scene.world) as heir:
         check_clean(scene.world, heir)
         scene.ask(heir)
         scene.check_new(heir)
@@ -133,8 +129,7 @@ def test_a_child_that_has_its_name_again_leaves_the_archive(apart: World) -> Non
     name = f"{scene.child_id}.jsonl"
     (folder,) = (apart.state / "archive").iterdir()
     shutil.copy2(scene.path.with_name(name), folder / f"0-{name}")
-    with Client(apart.env()) as heir:
-        settle(heir)
+    with Heir(apart) as heir:
         scene.check_new(heir)
         remains.check_kept()
         assert not list((apart.state / "archive").rglob(f"*{name}"))
@@ -148,8 +143,7 @@ def test_a_retry_after_a_death_keeps_what_was_added_meanwhile(apart: World) -> N
     die(scene, "rewind.archived")
     added = append_turn(scene, last_record(scene, 5))
     grown = scene.path.read_bytes()
-    with Client(apart.env()) as heir:
-        settle(heir)
+    with Heir(apart) as heir:
         assert scene.ask(heir)["turns"] == {"kept": 2, "removed": 4}
         assert scene.shown_turns(heir, scene.session) == scene.turns[:2]
         assert heir.undo(session_id=scene.session)["status"] == "undone"

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import errno
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from attrs import define
 
 from tests.client import Client, RpcError
 from tests.crash.disks import mode, mounted, needs_root, unprivileged
@@ -45,11 +47,25 @@ CHANGES: tuple[type[Scene], ...] = (
 )
 
 
-@pytest.fixture
-def plain(world: World) -> Iterator[Client]:
-    """A server of a user to whom file modes apply."""
+@define(frozen=True)
+class Plain:
+    """A world and a server of a user to whom file modes apply."""
+
+    world: World
+    client: Client
+    numbers: Iterator[int]
+
+    def scene(self, kind: type[Scene]) -> Scene:
+        scene = kind(self.world, next(self.numbers))
+        scene.lead_up(self.client)
+        return scene
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plain]:
+    world = World.make(tmp_path_factory.mktemp("plain"))
     with Client(world.env(), launcher=unprivileged()) as client:
-        yield client
+        yield Plain(world, client, itertools.count(1))
 
 
 def refused(scene: Scene, client: Client) -> dict[str, Any]:
@@ -63,7 +79,7 @@ def refused(scene: Scene, client: Client) -> dict[str, Any]:
 
 def reads(scene: Scene, client: Client) -> None:
     """Listing and reading work."""
-    listed = client.list_sessions()["sessions"]
+    listed = client.list_sessions(limit=500)["sessions"]
     assert scene.session in [s["session_id"] for s in listed]
     turns = client.list_turns(session_id=scene.session)["turns"]
     items = client.read_turn(session_id=scene.session, turn_id=turns[0]["turn_id"])["items"]
@@ -74,52 +90,72 @@ def reads(scene: Scene, client: Client) -> None:
 @pytest.mark.parametrize(
     "kind", [Fork, StagedFork, RewindBySwap, UndoOfSwapAfterNewTurns, RedoFork]
 )
-def test_a_project_folder_that_may_not_be_written(
-    world: World, plain: Client, kind: type[Scene]
-) -> None:
-    scene = kind(world)
-    scene.lead_up(plain)
-    remains = Remains(world)
-    with mode(scene.path.parent, 0o555):
-        told = refused(scene, plain)
+def test_a_project_folder_that_may_not_be_written(plain: Plain, kind: type[Scene]) -> None:
+    scene = plain.scene(kind)
+    folder = scene.path.parent
+    remains = Remains(plain.world)
+    with mode(folder, 0o555):
+        told = refused(scene, plain.client)
         assert told["errno"] == errno.EACCES
         # A move names what it moves.
-        assert told["path"].startswith((str(scene.path.parent), str(world.state)))
-        reads(scene, plain)
-        remains.check_as_before(lambda path: Path(path) == scene.path.parent)
+        assert told["path"].startswith((str(folder), str(plain.world.state)))
+        reads(scene, plain.client)
+        remains.check_as_before(lambda path: Path(path) == folder)
     remains.check_as_before()
-    scene.check_reply(scene.ask(plain), held=False)
-    scene.check_new(plain)
-    check_clean(world, plain, staged=scene.leaves_stage(True))
+    scene.check_reply(scene.ask(plain.client), held=False)
+    scene.check_new(plain.client)
+    check_clean(plain.world, plain.client, staged=True)
 
 
 @pytest.mark.parametrize("kind", [Rewind, Undo, Redo])
-def test_a_session_file_that_may_not_be_written(
-    world: World, plain: Client, kind: type[Scene]
-) -> None:
-    scene = kind(world)
-    scene.lead_up(plain)
-    remains = Remains(world)
+def test_a_session_file_that_may_not_be_written(plain: Plain, kind: type[Scene]) -> None:
+    scene = plain.scene(kind)
+    remains = Remains(plain.world)
     with mode(scene.path, 0o444):
-        told = refused(scene, plain)
+        told = refused(scene, plain.client)
         assert (told["path"], told["errno"]) == (str(scene.path), errno.EACCES)
-        reads(scene, plain)
+        reads(scene, plain.client)
     remains.check_as_before()
-    scene.check_reply(scene.ask(plain), held=False)
-    scene.check_new(plain)
+    scene.check_reply(scene.ask(plain.client), held=False)
+    scene.check_new(plain.client)
 
 
-def test_a_file_history_that_may_not_be_written(world: World, plain: Client) -> None:
-    scene = Fork(world)
-    remains = Remains(world)
-    history = world.store / "file-history"
+def test_a_file_history_that_may_not_be_written(plain: Plain) -> None:
+    scene = plain.scene(Fork)
+    remains = Remains(plain.world)
+    history = plain.world.store / "file-history"
     with mode(history, 0o555):
-        told = refused(scene, plain)
+        told = refused(scene, plain.client)
         assert told["errno"] == errno.EACCES
         assert told["path"].startswith(str(history))
     remains.check_as_before()
-    scene.check_reply(scene.ask(plain), held=False)
-    scene.check_new(plain)
+    scene.check_reply(scene.ask(plain.client), held=False)
+    scene.check_new(plain.client)
+
+
+def test_an_archive_that_may_not_be_written_lets_no_session_be_replaced(plain: Plain) -> None:
+    scene = plain.scene(RewindBySwap)
+    archive = plain.world.state / "archive"
+    archive.mkdir(parents=True, exist_ok=True)
+    remains = Remains(plain.world)
+    with mode(archive, 0o555):
+        told = refused(scene, plain.client)
+        assert told["path"].startswith(str(archive))
+        assert told["errno"] == errno.EACCES
+        remains.check_as_before()
+    scene.check_reply(scene.ask(plain.client), held=False)
+    scene.check_new(plain.client)
+
+
+def test_a_project_folder_that_may_not_be_read_hides_no_other(plain: Plain) -> None:
+    scene = plain.scene(Fork)
+    closed = plain.world.store / "projects" / "-somewhere-else"
+    closed.mkdir()
+    with mode(closed, 0):
+        listing = plain.client.list_sessions(limit=500)
+        assert scene.session in [s["session_id"] for s in listing["sessions"]]
+        assert str(closed) in [s["path"] for s in listing["skipped"]]
+        scene.check_reply(scene.ask(plain.client), held=False)
 
 
 @pytest.mark.parametrize("indexed", [False, True])
@@ -148,17 +184,6 @@ def test_a_session_file_that_may_not_be_read(world: World, indexed: bool) -> Non
             assert failure.value.data["errno"] == errno.EACCES
         other.check_reply(other.ask(plain), held=False)
         other.check_new(plain)
-
-
-def test_a_project_folder_that_may_not_be_read_hides_no_other(world: World, plain: Client) -> None:
-    scene = Fork(world)
-    closed = world.store / "projects" / "-somewhere-else"
-    closed.mkdir()
-    with mode(closed, 0):
-        listing = plain.list_sessions()
-        assert [s["session_id"] for s in listing["sessions"]] == [scene.session]
-        assert [s["path"] for s in listing["skipped"]] == [str(closed)]
-        scene.check_reply(scene.ask(plain), held=False)
 
 
 def test_a_state_directory_that_may_not_be_written_leaves_reading(world: World) -> None:
@@ -199,22 +224,6 @@ def test_a_part_of_the_state_directory_that_is_closed_leaves_reading(
             assert told["path"].startswith(str(world.state))
             assert told["errno"] in (errno.EACCES, errno.EROFS)
             remains.check_as_before()
-
-
-def test_an_archive_that_may_not_be_written_lets_no_session_be_replaced(
-    world: World, plain: Client
-) -> None:
-    scene = RewindBySwap(world)
-    archive = world.state / "archive"
-    archive.mkdir(parents=True)
-    remains = Remains(world)
-    with mode(archive, 0o555):
-        told = refused(scene, plain)
-        assert told["path"].startswith(str(archive))
-        assert told["errno"] == errno.EACCES
-        remains.check_as_before()
-    scene.check_reply(scene.ask(plain), held=False)
-    scene.check_new(plain)
 
 
 def standby_plain(world: World) -> Client:
