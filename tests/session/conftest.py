@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import AsyncIterator
 
 import pytest_asyncio
 from hypothesis import HealthCheck, settings
 
 from session.service import Service
+from tests.session.examples import WANTED, examples
 from tests.world import World
 
 # The same examples on every run: a run that fails on one machine fails on all.
-# TURNTREE_EXAMPLES=2000 looks at so many others, for a search by hand.
-EXAMPLES = os.environ.get("TURNTREE_EXAMPLES")
 settings.register_profile(
     "engine",
     deadline=None,
-    derandomize=EXAMPLES is None,
-    max_examples=int(EXAMPLES or 60),
+    derandomize=WANTED is None,
+    max_examples=examples(60),
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 settings.load_profile("engine")
