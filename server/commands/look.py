@@ -23,7 +23,9 @@ from session.service import Service
 )
 @click.option("--all", "everywhere", is_flag=True, help="Those of every directory.")
 @options.cwd("Those of DIR and below it.  [default: where you are]")
-@click.option("--query", metavar="TEXT", help="Those whose title or prompts hold TEXT.")
+@click.option(
+    "--query", metavar="TEXT", help="Those whose title, first prompt, directory or id holds TEXT."
+)
 @click.option(
     "--agent",
     "agents",
@@ -94,23 +96,24 @@ def turns(
 ) -> None:
     """List the turns of a session."""
 
-    async def work(service: Service) -> TurnPage:
+    async def work(service: Service) -> tuple[str, TurnPage]:
         session_id = await names.session(service, session)
-        return await service.list_turns(
+        leaf = await names.branch(service, session_id, branch)
+        return leaf, await service.list_turns(
             session_id,
             order="newest" if newest else "oldest",
-            branch=await names.branch(service, session_id, branch),
+            branch=leaf,
             limit=limit,
             cursor=cursor,
             report=run.report,
         )
 
-    result = run.engine(work)
+    leaf, result = run.engine(work)
     command = options.again(session=words.short(result.session.session_id))
     run.emit(
         result,
         lambda: [
-            *render_turns.page(result, run.short),
+            *render_turns.page(result, run.short, leaf),
             *render.more(command, result.next_cursor),
         ],
     )

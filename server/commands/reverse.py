@@ -128,7 +128,7 @@ def _reverse(
             expect_revision = result.session.revision
 
     async def work(service: Service) -> tuple[UndoResult, Aside | None]:
-        before = await _leaves(service, result, context)
+        before = await _leaf(service, result, context) if verb == "undo" else None
         done = await call(service, (None, result.operation_id), False, expect_revision)
         return done, await _aside(service, done, before)
 
@@ -190,7 +190,7 @@ async def _added(service: Service, session_id: str, since: str) -> int:
             return added
 
 
-async def _leaves(service: Service, preview: UndoResult, context: Context) -> str | None:
+async def _leaf(service: Service, preview: UndoResult, context: Context) -> str | None:
     """Where the session ends before its rewind is undone."""
     if preview.session is None or context.operation is None or context.operation.kind != "rewind":
         return None

@@ -16,9 +16,16 @@ _EVENT = 80
 """Columns of an event unless asked for all of it."""
 
 
-def page(result: TurnPage, short_ids: bool) -> list[Block]:
-    """The table of `list_turns`; `short_ids` as in `sessions.page`."""
-    out: list[Block] = [Node(heading(result.session)), Blank()]
+def page(result: TurnPage, short_ids: bool, branch: str = "active") -> list[Block]:
+    """The table of `list_turns`; `short_ids` as in `sessions.page`, `branch` as asked for."""
+    out: list[Block] = [Node(heading(result.session))]
+    if branch == "all":
+        out.append(note((f"{words.count(result.total_turns, 'turn')} on all branches", "dim")))
+    elif branch != "active":
+        name = words.shorten([branch])[branch]
+        turns = words.count(result.total_turns, "turn")
+        out.append(note(("Branch ", "dim"), (name, "id"), (f", {turns} from the start", "dim")))
+    out.append(Blank())
     if not result.turns:
         return [*out, note("No turns.")]
     ids = _ids(result.turns, short_ids)
@@ -47,7 +54,7 @@ def page(result: TurnPage, short_ids: bool) -> list[Block]:
             joined(work(turn)),
         ]
         if branches:
-            row.insert(2, [(leaves.get(turn.branch, ""), "dim")])
+            row.insert(2, [(leaves.get(turn.branch, "active"), "dim")])
         rows.append(row)
     out.append(Table(columns, rows))
     if result.next_cursor is not None:

@@ -134,6 +134,7 @@ def test_a_rewind_says_what_it_dropped_and_undo_brings_it_back(world: World) -> 
     assert path.read_bytes() == before
     redone = turntree(world, "redo", native[:8])
     assert redone.code == 0 and redone.out.startswith("Redone")
+    assert "added" not in redone.out
     assert len(prompts(world, native)) == 3
 
 

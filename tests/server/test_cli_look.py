@@ -306,6 +306,11 @@ def test_branches_that_were_left_are_listed_and_can_be_read(world: World) -> Non
     left = next(b for b in result(world, "branches", "last")["branches"] if not b["active"])
     page = result(world, "turns", "last", "--branch", left["leaf_id"][:8])
     assert [turn["turn_id"] for turn in page["turns"]] == ids
+    read = turntree(world, "turns", "last", "--branch", left["leaf_id"][:8]).lines
+    assert read[1] == f"Branch {left['leaf_id'][:8]}, 4 turns from the start"
+    every = turntree(world, "turns", "last", "--branch", "all").lines
+    assert every[1] == "5 turns on all branches"
+    assert [row.split()[2] for row in every[4:]].count("active") == 3
 
 
 def test_the_tree_of_a_session_hangs_branches_where_they_leave(world: World) -> None:

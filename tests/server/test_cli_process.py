@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -268,6 +269,14 @@ def test_a_shell_completes_turn_numbers_with_their_prompts(world: World) -> None
         *("plain", "1", "question 1"),
     ]
     assert complete(world, "rewind", native, "--before", "2") == ["plain", "2", "question 2"]
+
+
+def test_a_shell_completes_operations_and_directories(world: World) -> None:
+    native = conversation(world, 3)
+    operation = json.loads(turntree(world, "rewind", native, "--by", "1", "--json").out)
+    told = complete(world, "undo", "--operation", "")
+    assert told == ["plain", operation["operation_id"], "rewind to 2 turns, 1 dropped"]
+    assert complete(world, "fork", "last", "--cwd", "x", shell="bash") == ["dir,x"]
 
 
 def test_completion_is_silent_where_something_is_wrong(world: World) -> None:
