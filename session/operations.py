@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import shutil
 import sqlite3
-import time
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -25,7 +23,6 @@ from session.values import value
 log = logging.getLogger(__name__)
 
 STAGED_SECONDS = 24 * 3600
-UNDO_SECONDS = 30 * 24 * 3600
 
 
 @value
@@ -114,7 +111,6 @@ class Operations:
                     log.error("op=%s cannot be settled now: %s", row.operation_id, error)
                     continue
                 changed.append(guarded)
-        await self._forget_old_archives()
         return changed
 
     async def settle_session(self, session_id: str) -> None:
@@ -176,26 +172,6 @@ class Operations:
         if row.intent.get("stage"):
             shutil.rmtree(row.intent["stage"], ignore_errors=True)
         await self.release(row.operation_id)
-
-    async def _forget_old_archives(self) -> None:
-        """Undo reaches back 30 days; what is older is collected.
-
-        A fork that was undone stays: the archive has the only copy of it.
-        """
-        folder = self.home / "archive"
-        limit = time.time() - UNDO_SECONDS
-        try:
-            entries = list(folder.iterdir())
-        except OSError:
-            return
-        for entry in entries:
-            # Another sweep may be at it too.
-            with contextlib.suppress(OSError):
-                if entry.stat().st_mtime >= limit:
-                    continue
-                row = await self.get(entry.name.replace("+", ":"))
-                if row is None or row.kind != "fork":
-                    shutil.rmtree(entry, ignore_errors=True)
 
 
 def _is_stranded(row: OperationRow) -> bool:

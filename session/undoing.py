@@ -78,6 +78,9 @@ async def reverse(context: Context, order: Reversal, work: Work, *, dry_run: boo
             )
     if dry_run:
         return await _answer(context, row, "preview")
+    if order.verb == "undo" and await work.in_thread(history.has_live, row.intent["leaf_before"]):
+        # An older rewind was taken back before: an undo never takes turns away.
+        return await _undo_nothing(context, order, row)
     require_idle(located, None)
     operation_id = order.request_id or uuid.uuid4().hex
     if order.verb == "undo":
@@ -103,6 +106,22 @@ async def reverse(context: Context, order: Reversal, work: Work, *, dry_run: boo
         await context.operations.finish_undo(operation_id, row.operation_id, "done", intent=redone)
     context.announce(Change([row.session_id], "rewound"), located.path)
     return await _answer(context, row, "redone")
+
+
+async def _undo_nothing(context: Context, order: Reversal, row: OperationRow) -> UndoResult:
+    """The turns that a rewind dropped are there already."""
+    operation_id = order.request_id or uuid.uuid4().hex
+    await context.operations.intend(
+        operation_id=operation_id,
+        kind="undo",
+        session_id=row.session_id,
+        target=row.operation_id,
+        digest=digest_of({"verb": "undo", "target": row.operation_id}),
+        summary=f"undo of {row.summary}",
+        intent={},
+    )
+    await context.operations.finish_undo(operation_id, row.operation_id, "undone")
+    return await _answer(context, row, "undone")
 
 
 async def _undo_effect(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
+from stat import S_ISREG
 from typing import TYPE_CHECKING
 
 from session.catalog import Catalog
@@ -162,6 +163,8 @@ def _state(path: Path) -> Identity | None:
         stat = os.stat(path)
     except OSError:
         return None
+    if not S_ISREG(stat.st_mode):
+        return None  # opening a FIFO would wait for someone to write
     return Identity(stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns)
 
 

@@ -166,6 +166,10 @@ class History(Protocol):
 
     def cut(self, boundary: Boundary) -> Cut: ...
 
+    def has_live(self, record_id: str | None) -> bool:
+        """Whether the record with this id is on the active branch."""
+        ...
+
     def dropped_numbers(self, cut: Any) -> range:
         """Numbers of the turns of the active branch that a cut drops."""
         ...

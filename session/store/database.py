@@ -284,10 +284,23 @@ def _prepare(connection: sqlite3.Connection, path: Path, read_only: bool) -> Non
             raise sqlite3.DatabaseError(f"schema {version} cannot be read as {len(MIGRATIONS)}")
         return
     if str(path) != ":memory:":
-        connection.execute("PRAGMA journal_mode=WAL")
+        _use_log(connection)
         with contextlib.suppress(OSError):
             path.chmod(0o600)
     migrate(connection, path)
+
+
+def _use_log(connection: sqlite3.Connection) -> None:
+    """Turn the write-ahead log on; SQLite does not wait there for another that does so."""
+    deadline = time.monotonic() + _BUSY_SECONDS
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > deadline:
+                raise
+            time.sleep(0.02)
 
 
 def _require_sound(connection: sqlite3.Connection) -> None:

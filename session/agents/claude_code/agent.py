@@ -321,5 +321,7 @@ class ClaudeCode:
 def _larger(one: CachedFile, other: CachedFile, skipped: list[Skipped]) -> CachedFile:
     """Which of two files with one id shows the session; the other goes to `skipped`."""
     loser, winner = sorted((one, other), key=lambda file: (file.size, file.mtime_ns))
-    skipped.append(Skipped(loser.path, f"another file with its id is larger: {winner.path}"))
+    # A fork has copies of its source's subagents, under the same names.
+    if not one.native_id.startswith("agent-"):
+        skipped.append(Skipped(loser.path, f"another file with its id is larger: {winner.path}"))
     return winner

@@ -95,12 +95,13 @@ class BranchTable(LineTable):
         keep = len(self.chain) - len(tail) + tail.index(line) + 1
         if self.turn_starts and self.turn_starts[-1] >= keep:
             return False
+        dropped = sorted(self.chain[keep:])
         del self.chain[keep:]
         added.reverse()
         self.chain.extend(added)
         self.chain.extend(self._silent_below(self.leaf))
         self._survey(keep)
-        self._collect_side_results(range(indexed, len(self.kinds)))
+        self._collect_side_results([*dropped, *range(indexed, len(self.kinds))])
         return True
 
     def _retreat_chain(self, indexed: int) -> bool:

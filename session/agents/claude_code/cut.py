@@ -143,9 +143,7 @@ def _active(transcript: Transcript, kept: int) -> Cut:
 def _abandoned(transcript: Transcript, prompt: int, *, through: bool) -> Cut:
     tree = transcript.tree
     path = tree.path(prompt)
-    # Of the longest branch that the turn is on.
-    branches = (tree.path(leaf) for leaf in tree.leaves)
-    total = max((len(branch) for branch in branches if prompt in branch), default=len(path))
+    total = tree.longest_through(prompt)
     if through:
         leaf = transcript.spoken(tree.end_of(prompt))
         lines = transcript.path_to(leaf, trailing=True)

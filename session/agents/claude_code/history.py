@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
@@ -90,16 +91,20 @@ class History:
 
     def gaps(self) -> list[Gap]:
         t = self.transcript
-        gaps = []
-        for line, missing in sorted(t.gaps.items()):
-            prompt = next((at for at in t.tree.prompts if at >= line), None)
-            before = t.uuid_at(prompt) if prompt is not None else None
-            gaps.append(Gap(before, missing.missing, t.line_number(line)))
-        return gaps
+        if not t.gaps:
+            return []
+        lines = sorted(t.gaps)
+        after = [bisect_left(t.prompts, line) for line in lines]
+        prompts = [t.prompts[at] if at < len(t.prompts) else -1 for at in after]
+        ids = {line: record.get("uuid") for line, record in t.read([p for p in prompts if p >= 0])}
+        return [
+            Gap(ids.get(prompt), t.gaps[line].missing, number)
+            for line, prompt, number in zip(lines, prompts, t.line_numbers(lines), strict=True)
+        ]
 
     def damaged_at(self, line: int) -> SessionDamaged:
         t = self.transcript
-        number = t.line_number(line)
+        (number,) = t.line_numbers([line])
         missing = t.gaps[line].missing
         finding = Finding(
             code="missing_parent",
@@ -143,17 +148,18 @@ class History:
         out = []
         for prompt in self._branch_leaves():
             is_active = prompt in active or prompt < 0
-            path = t.tree.path(prompt) if prompt >= 0 else []
             leaf = t.leaf if is_active else t.spoken(t.tree.end_of(prompt))
-            shared = [line for line in path if line in active] if not is_active else []
+            shared = prompt
+            while not is_active and shared >= 0 and shared not in active:
+                shared = t.tree.parent(shared)
             out.append(
                 Branch(
                     leaf_id=(t.uuid_at(leaf) if leaf >= 0 else None) or "",
                     active=is_active,
-                    turn_count=len(path),
+                    turn_count=t.tree.depth(prompt),
                     last_prompt=self._prompt_at(prompt),
                     updated_at=self._time_at(leaf),
-                    forked_at_turn_id=t.uuid_at(shared[-1]) if shared else None,
+                    forked_at_turn_id=None if is_active or shared < 0 else t.uuid_at(shared),
                 )
             )
         return out
@@ -175,8 +181,10 @@ class History:
         if branch == "all":
             owner: dict[int, int] = {}
             for leaf in leaves:
-                for prompt in t.tree.path(leaf) if leaf >= 0 else ():
-                    owner.setdefault(prompt, leaf)
+                prompt = leaf
+                while prompt >= 0 and prompt not in owner:
+                    owner[prompt] = leaf
+                    prompt = t.tree.parent(prompt)
             return sorted(owner.items())
         leaf_line = t.find(branch)
         wanted = t.spoken(leaf_line) if leaf_line is not None else -1
@@ -204,7 +212,7 @@ class History:
         name = t.uuid_at(t.spoken(t.tree.end_of(leaf))) or ""
         path = t.path_to(t.spoken(t.tree.end_of(prompt)), trailing=True)
         lines = path[path.index(prompt) :] if prompt in path else path[-1:]
-        return Place(lines, len(t.tree.path(prompt)), name, parent, False)
+        return Place(lines, t.tree.depth(prompt), name, parent, False)
 
     def items(
         self, turn_id: str, max_bytes: int, cursor: str | None
@@ -223,6 +231,11 @@ class History:
     def _last_turn_is_open(self) -> bool:
         count = self.turn_count
         return bool(self.open_in and count and self.turns([count])[0].status == "in_progress")
+
+    def has_live(self, record_id: str | None) -> bool:
+        """Whether the record with this id is on the active branch."""
+        line = self.transcript.find(record_id) if record_id else None
+        return line is not None and line in self.transcript.chain
 
     def dropped_numbers(self, cut: Cut) -> range:
         if cut.abandoned:

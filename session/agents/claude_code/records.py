@@ -73,7 +73,6 @@ _INJECTED_ORIGINS = frozenset(
 )
 
 _DEEPEST = 32  # levels of blocks in blocks; what is below is shown as JSON
-_DECODER = json.JSONDecoder()
 
 _LONG = 2048
 _SAID_AGAIN = b',"toolUseResult":'
@@ -126,16 +125,13 @@ def _said_again(line: bytes) -> int:
     return -1 if line.find(b'"filePath":', at) > 0 else at
 
 
-def leading(line: bytes) -> tuple[Record, int] | None:
-    """The whole record at the start of a line that goes on behind it, and its size in bytes."""
-    text = line.decode("utf-8", "surrogateescape")
+def is_whole(line: bytes) -> bool:
+    """Whether this is one record and nothing else, as far as a strict parser tells."""
     try:
-        value, end = _DECODER.raw_decode(text)
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(value, dict) or "type" not in value or end == len(text):
-        return None
-    return value, len(text[:end].encode("utf-8", "surrogateescape"))
+        value = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return False
+    return isinstance(value, dict) and "type" in value
 
 
 def content_blocks(record: Record) -> list[Record]:

@@ -21,6 +21,7 @@ from attrs import define, field
 from session import osfile
 from session.agents import spans
 from session.agents.claude_code.transcript import Transcript
+from session.errors import StorageError
 from session.work import Work
 
 _BLOCK = 1 << 20
@@ -175,7 +176,11 @@ def spliced(
             start, end = block[0][0], block[-1][1]
             data = osfile.pread(fd, end - start, start)
             if len(data) != end - start:
-                raise EOFError(f"{transcript.path} became shorter while it was read")
+                raise StorageError(
+                    f"{transcript.path} became shorter while it was read. Try again.",
+                    path=str(transcript.path),
+                    errno=None,
+                )
             if len(block) > 1:
                 data = b"".join([data[b - start : e - start] for b, e in block])
             if reparent and (line := bisect_left(transcript.offsets, start)) in reparent:

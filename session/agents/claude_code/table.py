@@ -6,8 +6,10 @@ its parent, what kind it is.  Records are parsed to learn their place and forgot
 
 from __future__ import annotations
 
+import re
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import islice, pairwise
 
 from attrs import define
 
@@ -32,6 +34,9 @@ from session.agents.claude_code.records import (
 )
 from session.values import value
 
+_GLUED = re.compile(rb'\}\{"(?:parentUuid|type)"')
+_RESTART = re.compile(rb'\{"(?:parentUuid|type)"')
+_RESTARTS = 64
 _RECENT = 8192
 _FAR = 256
 _SLOW_LOOKUPS = 64
@@ -104,6 +109,7 @@ class LineTable:
         # Scanning state.
         self.settled_late = False  # a parent came after its absence was bridged
         self.parents_moved = False
+        self._parents_below = False  # some parent stands behind its child in the file
         self._recent: dict[int, int] = {}
         self._known: dict[int, int] | None = None
         self._slow_lookups = 0
@@ -131,25 +137,20 @@ class LineTable:
         return position
 
     def _add_torn(self, offset: int, line: bytes) -> None:
+        """What can be read of a line that is not one record: whole records that were written
+        behind each other, and one that is glued to the stub of another (a kill in mid-write)."""
         self.torn_lines += 1
-        while (whole := records.leading(line)) is not None:
-            # A record that the next one was written right behind, without a newline.
-            first, size = whole
-            self.add_record(offset, first)
-            self.unterminated.append(len(self.kinds) - 1)
-            offset, line = offset + size, line[size:]
-            if (last := records.parse(line)) is not None:
-                self.add_record(offset, last)
-                return
-        self._append(offset, TORN | LOCAL)
-        # A record glued to the stub of one that was never finished (a kill in mid-write).
-        at = line.find(b'{"', 1)
-        while at > 0:
-            record = records.parse(line[at:])
-            if record is not None and "type" in record:
-                self.add_record(offset + at, record)
-                return
-            at = line.find(b'{"', at + 1)
+        # Between the values of one record `}{` cannot stand, nor an open quote in a string.
+        starts = [0, *(match.start() + 1 for match in _GLUED.finditer(line)), len(line)]
+        for begin, end in pairwise(starts):
+            piece = line[begin:end]
+            at = next((at for at in _restarts(piece) if records.is_whole(piece[at:])), -1)
+            if at != 0:
+                self._append(offset + begin, TORN | LOCAL)
+            if at >= 0 and (record := records.parse(piece[at:])) is not None:
+                self.add_record(offset + begin + at, record)
+                if end < len(line):
+                    self.unterminated.append(len(self.kinds) - 1)
 
     def _append(self, offset: int, kind: int, id_: int = 0, parent: int = -1) -> int:
         self.offsets.append(offset)
@@ -403,7 +404,7 @@ class LineTable:
         """A record that others already named as their parent has come."""
         for waiting in self._pending.pop(id_, ()):
             self.parents[waiting.line] = line
-            self.parents_moved = True
+            self.parents_moved = self._parents_below = True
             if self.gaps.pop(waiting.line, None) is not None:
                 self.kinds[waiting.line] &= ~GAP
                 self.settled_late = True
@@ -445,7 +446,7 @@ class LineTable:
         for waiting in self._pending.values():
             for missing in waiting:
                 neighbour = self._main_before(missing.line)
-                if self.descends(neighbour, missing.line):
+                if self._parents_below and self.descends(neighbour, missing.line):
                     neighbour = -1  # a bridge to its own descendant would close a circle
                 self._bridge(missing, neighbour)
         if self.parents_moved:
@@ -460,6 +461,13 @@ class LineTable:
             if kind & KIND in TREE and not kind & (SIDECHAIN | DUPLICATE):
                 return at
         return -1
+
+
+def _restarts(piece: bytes) -> Iterator[int]:
+    """Where a record may begin in a piece of a torn line."""
+    yield 0
+    for match in islice(_RESTART.finditer(piece, 1), _RESTARTS):
+        yield match.start()
 
 
 def _preserved(record: Record) -> list[int] | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 from array import array
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from session import osfile
@@ -242,14 +242,18 @@ class Transcript(BranchTable):
             self.offsets
         ) else self.scanned
 
-    def line_number(self, line: int) -> int:
-        """1-based number of a line in the file, counted from the bytes before it."""
-        count, position, end = 1, 0, self.offsets[line]
+    def line_numbers(self, lines: Sequence[int]) -> list[int]:
+        """1-based numbers in the file of lines in ascending order, in one pass over it."""
+        numbers: list[int] = []
+        count, position = 1, 0
         with self.path.open("rb") as file:
-            while position < end and (data := file.read(min(_WINDOW, end - position))):
-                count += data.count(b"\n")
-                position += len(data)
-        return count
+            for line in lines:
+                end = self.offsets[line]
+                while position < end and (data := file.read(min(_WINDOW, end - position))):
+                    count += data.count(b"\n")
+                    position += len(data)
+                numbers.append(count)
+        return numbers
 
     def read(
         self,

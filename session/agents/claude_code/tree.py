@@ -25,10 +25,24 @@ class TurnTree:
         self._parents = table.prompt_parents
         self._table = table
         self._ends: dict[int, int] | None = None
+        self._depths: dict[int, int] = {}
 
     def parent(self, prompt: int) -> int:
         """The prompt line of the turn before, -1 for a first turn."""
         return self._parents[bisect_left(self.prompts, prompt)]
+
+    def depth(self, prompt: int) -> int:
+        """How many turns there are from the root to this one; 0 for no turn."""
+        depths = self._depths
+        waiting: list[int] = []
+        while prompt >= 0 and prompt not in depths and len(waiting) <= len(self.prompts):
+            waiting.append(prompt)
+            prompt = self.parent(prompt)
+        count = depths.get(prompt, 0)
+        for line in reversed(waiting):
+            count += 1
+            depths[line] = count
+        return count
 
     def path(self, prompt: int) -> list[int]:
         """Prompt lines from the root to `prompt`."""
@@ -40,6 +54,16 @@ class TurnTree:
             prompt = self.parent(prompt)
         path.reverse()
         return path
+
+    def longest_through(self, prompt: int) -> int:
+        """How many turns the longest branch has that a turn is on."""
+        below = {prompt}
+        longest = self.depth(prompt)
+        for line, parent in zip(self.prompts, self._parents, strict=True):
+            if parent in below:
+                below.add(line)
+                longest = max(longest, self.depth(line))
+        return longest
 
     def end_of(self, prompt: int) -> int:
         """The newest line that belongs to a turn."""
