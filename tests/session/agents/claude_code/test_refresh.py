@@ -13,11 +13,12 @@ from typing import Any
 from hypothesis import given, note
 from hypothesis import strategies as st
 
-from session.agents.claude_code.transcript import Transcript
+from session.agents.claude_code.transcript import Transcript as Index
+from tests.builders import Transcript
 from tests.session.agents.claude_code.stories import Story, stories
 
 
-def columns(transcript: Transcript) -> dict[str, Any]:
+def columns(transcript: Index) -> dict[str, Any]:
     """Everything that an index says in public."""
     said = {k: v for k, v in vars(transcript).items() if not k.startswith("_")}
     del said["earlier"]  # states of the file before this one
@@ -36,7 +37,7 @@ def columns(transcript: Transcript) -> dict[str, Any]:
 
 
 def fresh(path: Path) -> dict[str, Any]:
-    transcript = Transcript(path)
+    transcript = Index(path)
     transcript.refresh()
     return columns(transcript)
 
@@ -143,7 +144,7 @@ def test_any_sequence_of_changes_leaves_the_index_that_a_fresh_scan_makes(
     with tempfile.TemporaryDirectory() as folder:
         writer = Writer(Path(folder, "session.jsonl"), lines)
         writer.path.write_bytes(b"")
-        grown = Transcript(writer.path)
+        grown = Index(writer.path)
         for step, a in steps:
             step(writer, a)
             grown.refresh()
@@ -161,7 +162,7 @@ def test_a_view_is_not_changed_by_what_is_appended_later(story: Story, known: in
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "session.jsonl")
         path.write_bytes(b"".join(lines[:known]))
-        transcript = Transcript(path)
+        transcript = Index(path)
         transcript.refresh()
         view = transcript.view()
         before = columns(view)
@@ -171,3 +172,18 @@ def test_a_view_is_not_changed_by_what_is_appended_later(story: Story, known: in
                 file.write(line)
             transcript.refresh()
         assert columns(view) == frozen
+
+
+def test_a_result_whose_call_a_rewind_keeps_is_still_the_calls(tmp_path: Path) -> None:
+    """Found by the property above, once in a thousand examples."""
+    t = Transcript("/home/ada/proj", seed=1)
+    t.prompt("one")
+    calls = t.parallel_tools([("A", {}, "a"), ("B", {}, "b"), ("C", {}, "c")])
+    t.answer("done")
+    path = t.write(tmp_path)
+    grown = Index(path)
+    grown.refresh()
+    t.rewind_pointer(calls[2].use)
+    t.write(tmp_path)
+    grown.refresh()
+    assert columns(grown) == fresh(path)
