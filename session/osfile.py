@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import queue
 import stat
 import sys
 import threading
@@ -126,6 +127,40 @@ def in_background(fn: Callable[[], None]) -> Iterator[None]:
     try:
         yield
     finally:
+        thread.join()
+    if failures:
+        raise failures[0]
+
+
+@contextlib.contextmanager
+def behind(fn: Callable[[bytes], None]) -> Iterator[Callable[[bytes], None]]:
+    """Yields a function that hands a value to `fn` on a thread and returns while it is at work,
+    a few values ahead of it at most.
+
+    What `fn` raises is raised from the next call or when the block ends; it is not called again.
+    """
+    waiting: queue.Queue[bytes | None] = queue.Queue(maxsize=4)
+    failures: list[BaseException] = []
+
+    def run() -> None:
+        while (value := waiting.get()) is not None:
+            try:
+                if not failures:
+                    fn(value)
+            except BaseException as error:
+                failures.append(error)
+
+    def hand(value: bytes) -> None:
+        if failures:
+            raise failures[0]
+        waiting.put(value)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield hand
+    finally:
+        waiting.put(None)
         thread.join()
     if failures:
         raise failures[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from array import array
 from bisect import bisect_left
 
@@ -208,6 +209,12 @@ def _prompt_id(transcript: Transcript, line: int) -> str | None:
     return None
 
 
+# Kinds of messages that are no side chain and repeat no other.
+_PLAIN = bytes(kind | gap for kind in sorted(TREE) for gap in (0, GAP))
+_NOT_PLAIN = re.compile(b"[^" + re.escape(_PLAIN) + b"]", re.DOTALL)
+_WANTED = re.compile(b"\x01+")
+
+
 @value
 class Selection:
     """Lines to copy, in file order: as `runs` of neighbours (end exclusive) and one by one.
@@ -242,44 +249,44 @@ def select(transcript: Transcript, cut: Cut, *, own_records: bool, moves: bool) 
     prompts = [line for line in cut.lines if kinds[line] & KIND == PROMPT]
     snapshots = transcript.snapshot_ids(prompts)
     left_out = set(transcript.relocations) if moves else set()
-    lines = array("I")
-    runs: list[tuple[int, int]] = []
     owner_kept = bool(cut.lines)
-    begin = -1
-    for line, flagged in enumerate(kinds):
+    looked_at = -1
+    # Of a plain message `wanted` says all; what stands behind one follows it.
+    for match in _NOT_PLAIN.finditer(kinds):
+        line = match.start()
+        if line > looked_at + 1:
+            owner_kept = bool(wanted[line - 1])
+        looked_at = line
+        flagged = kinds[line]
         kind = flagged & KIND
         if kind in TREE:
             if flagged & SIDECHAIN and not wanted[line]:
                 wanted[line] = parents[line] >= 0 and wanted[parents[line]]
-            elif not flagged & (SIDECHAIN | DUPLICATE):
-                owner_kept = bool(wanted[line])
-            take = wanted[line] and not flagged & DUPLICATE
+            if flagged & DUPLICATE:
+                wanted[line] = 0
         elif kind == SNAPSHOT:
-            take = ids[line] in snapshots
+            wanted[line] = ids[line] in snapshots
         else:
-            plain = kind not in (TORN, POINTER) and (own_records or not flagged & LOCAL)
-            take = owner_kept and plain and line not in left_out
-        if take:
-            lines.append(line)
-            if begin < 0:
-                begin = line
-        elif begin >= 0:
-            runs.append((begin, line))
-            begin = -1
-    if begin >= 0:
-        runs.append((begin, len(kinds)))
+            own = kind in (TORN, POINTER) or (flagged & LOCAL and not own_records)
+            wanted[line] = owner_kept and not own and line not in left_out
+    lines = array("I")
+    runs = [match.span() for match in _WANTED.finditer(wanted)]
+    for begin, end in runs:
+        lines.extend(range(begin, end))
     size = sum(transcript.span(end - 1)[1] - transcript.offsets[first] for first, end in runs)
-    gaps = [line for line in lines if line in transcript.gaps and parents[line] >= 0]
-    return Selection(lines, runs, size, gaps[0] if gaps else None)
+    gaps = [line for line in transcript.gaps if wanted[line] and parents[line] >= 0]
+    return Selection(lines, runs, size, min(gaps, default=None))
 
 
 def _want_parallel_calls(transcript: Transcript, cut: Cut, wanted: bytearray) -> None:
     """Off the chain, but part of a message on it: parallel calls and their results."""
     kinds, parents = transcript.kinds, transcript.parents
     last = max(cut.lines, default=-1)
-    for line in range(min(len(kinds), last + 4096)):
+    # In file order, and a line that becomes wanted makes others so.
+    for match in re.finditer(b"\x00", bytes(wanted[: last + 4096])):
+        line = match.start()
         kind = kinds[line]
-        if wanted[line] or kind & KIND not in (RESULT, ASSISTANT):
+        if kind & KIND not in (RESULT, ASSISTANT):
             continue
         parent = parents[line]
         if parent < 0 or not wanted[parent] or kinds[parent] & KIND != ASSISTANT:

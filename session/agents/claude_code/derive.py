@@ -11,8 +11,7 @@ from __future__ import annotations
 from array import array
 from pathlib import Path
 
-from session.agents.claude_code import records
-from session.agents.claude_code.records import DUPLICATE, GAP, KIND, PROMPT, SIDECHAIN, TREE
+from session.agents.claude_code.records import DUPLICATE, GAP, KIND, SIDECHAIN, TREE
 from session.agents.claude_code.table import Compaction, Missing, Origin
 from session.agents.claude_code.transcript import Transcript
 
@@ -38,18 +37,23 @@ def derive(
     """
     child = Transcript(path)
     count = len(lines)
-    place = array("i", [-1]) * len(source.kinds)
-    for new, old in enumerate(lines):
-        place[old] = new
+    # One place more, at the end, for a parent that there is not: -1.
+    place = array("i", [-1]) * (len(source.kinds) + 1)
     parents = source.parents
     child.offsets = offsets[:count]
     # Generators and slices, not lists: a list of a million numbers takes more than the index.
     for begin, end in runs:
+        first = len(child.kinds)
+        place[begin:end] = array("i", range(first, first + end - begin))
         child.ids.extend(source.ids[begin:end])
         child.kinds.extend(source.kinds[begin:end])
-    of = (parents[old] for old in lines)
-    child.parents = array("i", (place[parent] if parent >= 0 else -1 for parent in of))
-    for new, old in enumerate(lines):
+    roots = 0
+    for begin, end in runs:
+        of = parents[begin:end]
+        roots += of.count(-1)
+        child.parents.extend(map(place.__getitem__, of))
+    lost = child.parents.count(-1) > roots
+    for new, old in enumerate(lines if lost else ()):
         if child.parents[new] < 0 <= parents[old] and not child.kinds[new] & SIDECHAIN:
             return None
     for old, missing in source.gaps.items():
@@ -64,9 +68,10 @@ def derive(
     child.compactions = [
         Compaction(place[c.line], c.preserved) for c in source.compactions if place[c.line] >= 0
     ]
-    kept = [new for new, old in enumerate(lines) if _is_turn(source.kinds[old])]
-    child.prompts = array("I", kept)
-    child.prompt_parents = array("i", [child.owner(child.parents[new]) for new in kept])
+    for prompt, before in zip(source.prompts, source.prompt_parents, strict=True):
+        if place[prompt] >= 0:
+            child.prompts.append(place[prompt])
+            child.prompt_parents.append(place[before])
     child.measure()
     child.offsets.append(offsets[count] if len(offsets) > count else child.scanned)
     child.note_known(child.read(_telling(child, count)))
@@ -96,14 +101,13 @@ def _telling(child: Transcript, count: int) -> list[int]:
 
 def same_prompts(child: Transcript, source: Transcript, lines: array[int], source_id: str) -> bool:
     """Whether each kept prompt stands where the child's index says, no longer the source's."""
-    wanted = [source.ids[old] for old in lines if _is_turn(source.kinds[old])]
-    found = []
+    kept = bytearray(len(source.kinds))
+    for old in lines:
+        kept[old] = 1
+    wanted = array("q", (source.ids[old] for old in source.prompts if kept[old]))
+    found = array("q")
     for _, record in child.read(child.prompts):
-        if records.kind_of(record) != PROMPT or record.get("sessionId") == source_id:
+        if record.get("type") != "user" or record.get("sessionId") == source_id:
             return False
-        found.append(hash(record["uuid"]))
+        found.append(hash(record.get("uuid")))
     return found == wanted
-
-
-def _is_turn(kind: int) -> bool:
-    return kind & KIND == PROMPT and not kind & (SIDECHAIN | DUPLICATE)

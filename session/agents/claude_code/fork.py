@@ -125,7 +125,7 @@ def build(
         new_results=str(stage.destination.with_suffix("") / "tool-results"),
     )
     with osfile.writing(stage.file) as file:
-        offsets = _write(file, _lines(transcript, plan, editor, work))
+        offsets = _write(file, transcript, plan, editor, work)
         fault("fork.copied")
         warnings = _copy_companions(store, transcript, plan, editor)
         # Waiting for the disk takes no processor; checking does.
@@ -137,18 +137,40 @@ def build(
     return Built(len(plan.selection.lines) + 2, child.scanned, warnings), child
 
 
-def _write(file: osfile.Writer, blocks: Iterator[bytes]) -> array[int]:
-    """Write blocks of whole lines, reading each back; returns where the lines start."""
+def _write(
+    file: osfile.Writer, transcript: Transcript, plan: NativePlan, editor: Editor, work: Work
+) -> array[int]:
+    """Write the child, reading each block back; returns where its lines start.
+
+    Where no edit changes a line's length the starts follow from the source's.  They are left
+    empty when that was expected and an edit did; the child is then scanned.
+    """
     offsets = array("Q")
-    for block in blocks:
-        base = file.size
-        file.write_and_compare(block)
-        begin = 0
-        while (end := block.find(b"\n", begin)) >= 0:
-            if end > begin:
-                offsets.append(base + begin)
-            begin = end + 1
+    runs, bridges = plan.selection.runs, _bridges(transcript, plan)
+    follow = editor.even and not (
+        editor.cwd or editor.entrypoint or bridges or transcript.torn_lines
+    )
+    size = 0
+    with osfile.behind(file.write_and_compare) as write:
+        for block in splice.spliced(transcript, runs, editor, work, bridges):
+            if not follow:
+                _note_starts(block, size, offsets)
+            size += len(block)
+            write(block)
+    if follow and editor.even:
+        offsets = splice.starts(transcript, runs)
+    for record in _closing(transcript, plan):
+        offsets.append(file.size)
+        file.write_and_compare(record)
     return offsets
+
+
+def _note_starts(block: bytes, base: int, offsets: array[int]) -> None:
+    begin = 0
+    while (end := block.find(b"\n", begin)) >= 0:
+        if end > begin:
+            offsets.append(base + begin)
+        begin = end + 1
 
 
 def _require_room(stage: Stage, size: int) -> None:
@@ -162,10 +184,8 @@ def _require_room(stage: Stage, size: int) -> None:
         )
 
 
-def _lines(transcript: Transcript, plan: NativePlan, editor: Editor, work: Work) -> Iterator[bytes]:
-    yield from splice.spliced(
-        transcript, plan.selection.runs, editor, work, _bridges(transcript, plan)
-    )
+def _closing(transcript: Transcript, plan: NativePlan) -> Iterator[bytes]:
+    """The records of the child's own: its title with its lineage, and its leaf."""
     origin = {
         "sessionId": plan.source_id,
         "messageUuid": last_kept_turn(transcript, plan.cut),

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from array import array
 from bisect import bisect_left
 from collections.abc import Iterator
 from pathlib import Path
@@ -58,12 +59,18 @@ class Editor:
     entrypoint: str | None = None
     new_results: str | None = None
     results: dict[str, str] = field(factory=dict)
+    even: bool = field(init=False)
+    """Whether every edit so far was as long as what it replaced, so that lines kept their size."""
     _endings: list[tuple[bytes, bytes]] = field(factory=list)
     _needle: bytes = field(init=False)
+    _new_needle: bytes = field(init=False)
+    _befores: tuple[bytes, ...] = field(init=False, default=())
+    _afters: tuple[bytes, ...] = field(init=False, default=())
     _leftover: re.Pattern[bytes] | None = field(init=False, default=None)
 
     def __attrs_post_init__(self) -> None:
-        self._needle = encoded(self.old_id)
+        self._needle, self._new_needle = encoded(self.old_id), encoded(self.new_id)
+        self.even = len(self._needle) == len(self._new_needle)
         left: list[bytes] = []
         for key, value in (("cwd", self.cwd), ("entrypoint", self.entrypoint)):
             if value is not None:
@@ -73,6 +80,8 @@ class Editor:
 
     def edit_block(self, data: bytes) -> bytes:
         """Edit whole lines."""
+        if self._leftover is None and (edited := self._edit_ids(data)) is not None:
+            return edited
         for old, new in self._endings:
             data = data.replace(old, new)
         parts: list[bytes] = []
@@ -87,6 +96,18 @@ class Editor:
                 # An ending was learnt: the rest of the block takes the short way.
                 data, done = data[end:].replace(*self._endings[-1]), 0
         return b"".join([*parts, data[done:]]) if parts else data
+
+    def _edit_ids(self, data: bytes) -> bytes | None:
+        """Edit a block in one pass, when the id stands in endings that are known, and there only;
+        None when it does not."""
+        pieces = data.split(self._needle)
+        for piece in pieces[:-1]:
+            if not piece.endswith(self._befores):
+                return None
+        for piece in pieces[1:]:
+            if not piece.startswith(self._afters):
+                return None
+        return None if _RESULTS in data else self._new_needle.join(pieces)
 
     def _next_leftover(self, data: bytes, begin: int) -> int:
         if self._leftover is None:
@@ -107,6 +128,8 @@ class Editor:
             edits += self._edits_of(line, member)
         if not edits:
             return line
+        if any(end - start != len(new) for start, end, new in edits):
+            self.even = False
         self._learn(line, edits, found)
         return spans.replace(line, edits)
 
@@ -153,6 +176,9 @@ class Editor:
         ending = line[comma:]
         self._endings = [pair for pair in self._endings if pair[0] != ending]
         self._endings = [*self._endings[1 - _ENDINGS :], (ending, spans.replace(ending, moved))]
+        around = [old.split(self._needle) for old, new in self._endings if self._needle not in new]
+        self._befores = tuple({parts[0] for parts in around if len(parts) == 2})
+        self._afters = tuple({parts[1] for parts in around if len(parts) == 2})
 
 
 def spliced(
@@ -192,6 +218,17 @@ def spliced(
             work.checkpoint(done, total, "Copying the session")
     finally:
         os.close(fd)
+
+
+def starts(transcript: Transcript, runs: list[tuple[int, int]]) -> array[int]:
+    """Where each line of `runs` starts in a file that holds them one after the other."""
+    places = array("Q")
+    position = 0
+    for begin, end in runs:
+        shift = position - transcript.offsets[begin]
+        places.extend(offset + shift for offset in transcript.offsets[begin:end])
+        position = transcript.span(end - 1)[1] + shift
+    return places
 
 
 def _blocks(
