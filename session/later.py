@@ -26,4 +26,7 @@ class _Later:
         self._name = name
 
     def __getattr__(self, attribute: str) -> Any:
-        return getattr(import_module(self._name), attribute)
+        found = getattr(import_module(self._name), attribute)
+        # What is found once is found at once from then on.
+        self.__dict__[attribute] = found
+        return found
