@@ -8,7 +8,7 @@ from typing import Any
 from attrs import define
 from pygls.exceptions import JsonRpcException
 
-from session.errors import Cancelled, StorageError, TurntreeError
+from session.errors import Cancelled, InvalidParams, StorageError, TurntreeError
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
@@ -37,6 +37,11 @@ class ErrorObject:
 
 def error_of(failure: BaseException, operation: str) -> ErrorObject:
     """What the client is told of `failure`; `operation` is what the log calls the request."""
+    if isinstance(failure, InvalidParams):
+        # The engine knows a parameter by its name, a client by its place in the message.
+        named = failure.message.startswith(f"{failure.fields.get('field')}:")
+        message = f"params.{failure.message}" if named else failure.message
+        return ErrorObject(failure.code, message, failure.data)
     if isinstance(failure, TurntreeError):
         return ErrorObject(failure.code, failure.message, failure.data)
     if isinstance(failure, (Cancelled, asyncio.CancelledError)):
