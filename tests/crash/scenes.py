@@ -480,7 +480,10 @@ class UndoAfterNewTurns(Undo):
         assert {turn["turn_id"] for turn in every} == {*self.turns, self.added}
 
     def undo_all(self, client: Peer, remains: Remains) -> None:
-        """What a redo would mean here is not promised."""
+        assert client.redo(session_id=self.session)["status"] == "redone"
+        assert self.shown_turns(client, self.session) == self.turns[:2]
+        assert client.undo(session_id=self.session)["status"] == "undone"
+        self.check_new(client)
 
 
 class UndoOfSwapAfterNewTurns(UndoAfterNewTurns):
@@ -507,6 +510,31 @@ class RedoOfSwap(Redo):
         assert b"question 3" not in self.path.read_bytes()
 
 
+class RedoAfterNewTurns(UndoAfterNewTurns):
+    """A redo of a rewind that was undone after the agent had gone on."""
+
+    passes = Redo.passes
+    holds_from = Redo.holds_from
+    verb, did = "redo", "redone"
+
+    def lead_up(self, client: Peer) -> None:
+        super().lead_up(client)
+        client.undo(session_id=self.session)
+
+    def check_new(self, client: Peer) -> None:
+        assert self.shown_turns(client, self.session) == self.turns[:2]
+
+    def undo_all(self, client: Peer, remains: Remains) -> None:
+        assert client.undo(session_id=self.session)["status"] == "undone"
+        super().check_new(client)
+
+
+class RedoOfSwapAfterNewTurns(RedoAfterNewTurns):
+    passes = RedoOfSwap.passes
+    dies_at = points("redo", "archived", "applied")
+    version = "2.1.100"
+
+
 SCENES: tuple[type[Scene], ...] = (
     Fork,
     ForkElsewhere,
@@ -526,4 +554,6 @@ SCENES: tuple[type[Scene], ...] = (
     UndoOfSwapAfterNewTurns,
     Redo,
     RedoOfSwap,
+    RedoAfterNewTurns,
+    RedoOfSwapAfterNewTurns,
 )

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import signal
+
 import pytest
 
 from session.faults import POINTS
 from tests.client import Client
 from tests.crash.dying import die
 from tests.crash.remains import Remains, check_clean, settle
-from tests.crash.scenes import SCENES, Scene
-from tests.crash.starting import initialize, standby
+from tests.crash.scenes import SCENES, Fork, Scene
+from tests.crash.starting import Heir, initialize, standby
+from tests.server.program import turntree
 from tests.world import World
 
 CASES = [(scene, point) for scene in SCENES for point in scene.dies_at or scene.passes]
@@ -46,3 +49,20 @@ def check_state(scene: Scene, client: Client, remains: Remains, held: bool) -> N
     else:
         remains.check_as_before()
     check_clean(scene.world, client, staged=scene.leaves_stage(held))
+
+
+@pytest.mark.parametrize("point", ["fork.validated", "fork.sidecars", "fork.published"])
+def test_a_killed_command_is_settled_by_the_next_command(world: World, point: str) -> None:
+    scene = Fork(world)
+    remains = Remains(world)
+    command = ("fork", scene.session, "--at", "3", "--id", scene.child_id, "--json")
+    assert turntree(world, *command, env={"TURNTREE_FAULT": point}).code == -signal.SIGKILL
+
+    again = turntree(world, *command)
+
+    assert again.code == 0, again.out + again.err
+    scene.check_reply(again.json, held=scene.holds_after(point))
+    remains.check_kept()
+    with Heir(world) as heir:
+        scene.check_new(heir)
+        check_clean(world, heir)
