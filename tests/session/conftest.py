@@ -16,7 +16,7 @@ settings.register_profile(
     "engine",
     deadline=None,
     derandomize=WANTED is None,
-    max_examples=examples(60),
+    max_examples=examples(40),
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 settings.load_profile("engine")

@@ -51,7 +51,7 @@ def told(story: Story, world: World, version: str) -> Path:
 versions = st.sampled_from(["2.1.197", "2.1.100"])
 
 
-@settings(max_examples=examples(40))
+@settings(max_examples=examples(25))
 @given(stories(), versions, st.lists(st.integers(0, 6), min_size=1, max_size=3))
 async def test_rewinds_keep_the_first_turns_and_undo_gives_every_byte_back(
     world: World, story: Story, version: str, counts: list[int]
@@ -80,7 +80,7 @@ async def test_rewinds_keep_the_first_turns_and_undo_gives_every_byte_back(
         assert path.read_bytes() == states[0]
 
 
-@settings(max_examples=examples(30))
+@settings(max_examples=examples(20))
 @given(stories(), versions, st.integers(0, 6))
 async def test_a_rewound_session_goes_on_and_its_undo_keeps_what_was_said_since(
     world: World, story: Story, version: str, count: int
@@ -113,7 +113,7 @@ def _say_below(leaf: str | None, path: Path, story: Story) -> str:
     return turn_id
 
 
-@settings(max_examples=examples(30))
+@settings(max_examples=examples(20))
 @given(stories(), st.integers(0, 6), st.booleans())
 async def test_a_fork_through_the_service_leaves_all_else_and_holds_no_dropped_text(
     world: World, story: Story, count: int, staged: bool
