@@ -65,6 +65,7 @@ def derive(
     child.open_calls = _placed(source.open_calls, place)
     child.orphan_results = _placed(source.orphan_results, place)
     child.agent_calls = _placed(source.agent_calls, place)
+    child.relocations = [place[line] for line in source.relocations if place[line] >= 0]
     child.compactions = [
         Compaction(place[c.line], c.preserved) for c in source.compactions if place[c.line] >= 0
     ]
@@ -92,11 +93,12 @@ def _telling(child: Transcript, count: int) -> list[int]:
     ends = {*range(min(_ENDS, count)), *range(max(0, count - _ENDS), count)}
     if child.prompts:
         ends |= {child.prompts[0], child.prompts[-1]}
-    return [
+    tree = [
         line
-        for line in sorted(ends)
+        for line in ends
         if child.kinds[line] & KIND in TREE and not child.kinds[line] & DUPLICATE
     ]
+    return sorted([*tree, *child.relocations])
 
 
 def same_prompts(child: Transcript, source: Transcript, lines: array[int], source_id: str) -> bool:

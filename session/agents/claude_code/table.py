@@ -265,6 +265,9 @@ class LineTable:
         for line, record in read:
             flagged = self.kinds[line]
             kind = flagged & KIND
+            if kind not in TREE:
+                self._note_move(record)
+                continue
             self._note_whole(kind, flagged, record)
             if kind == PROMPT and not flagged & SIDECHAIN:
                 prompt_id = record.get("promptId")
@@ -331,9 +334,16 @@ class LineTable:
             self.ai_title = record["aiTitle"]
         elif type_ == "summary" and isinstance(record.get("summary"), str):
             self.summary = record["summary"]
-        elif type_ == "relocated" and isinstance(record.get("relocatedCwd"), str):
-            self.last_cwd = record["relocatedCwd"]
+        elif type_ == "relocated" and self._note_move(record):
             self.relocations.append(len(self.kinds) - 1)
+
+    def _note_move(self, record: Record) -> bool:
+        """A record that says the session went on in another directory."""
+        moved = record.get("relocatedCwd")
+        if not isinstance(moved, str):
+            return False
+        self.last_cwd = moved
+        return True
 
     def _follow(self, record: Record) -> None:
         """Note a pointer as the agent does."""
