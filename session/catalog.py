@@ -26,7 +26,7 @@ from session.model import (
 from session.store import lineage, native_files, operations
 from session.store.database import Store
 from session.store.lineage import ForkRow
-from session.store.native_files import NO_FILE, CachedFile
+from session.store.native_files import NO_FILE, CachedFile, Learnt
 from session.store.operations import OperationRow
 from session.values import value
 from session.work import Work
@@ -268,13 +268,18 @@ class Catalog:
         rows = await self._store.run(operations.children_without_file)
         return {file.title for file in listing.files} | {row.intent.get("title") for row in rows}
 
-    async def remember(self, located: Located, history: History) -> None:
-        """Keep what indexing a file taught, for the next listing."""
+    def learnt(self, located: Located, history: History) -> Learnt | None:
+        """What indexing a file taught that no listing knows yet."""
         agent = located.agent
         entry = None if located.staged else agent.cache_entry(history)
-        if entry is not None:
+        return None if entry is None else (agent.name, [entry])
+
+    async def remember(self, located: Located, history: History) -> None:
+        """Keep what indexing a file taught, for the next listing."""
+        learnt = self.learnt(located, history)
+        if learnt is not None:
             with contextlib.suppress(StorageError):
-                await self._store.run(native_files.save, agent.name, [entry])
+                await self._store.run(native_files.save, *learnt)
 
 
 def _state(summary: Summary, staged: bool) -> str:

@@ -79,8 +79,11 @@ async def carry_out(
     effect: Effect | None,
     stage: Callable[[], Effect],
     work: Work,
-) -> Effect:
-    """Record the intent, build what must be built, take the step; on failure nothing is left."""
+) -> tuple[Effect, History]:
+    """Record the intent, build what must be built, take the step; on failure nothing is left.
+
+    Returns the step that was taken, and the session after it.
+    """
     intent = dict(change.intent)
     if effect is not None:
         intent["effect"] = effect.to_json()
@@ -105,7 +108,7 @@ async def carry_out(
             )
         fault(f"{change.kind}.intended")
         work.commit()
-        await work.in_thread(effect.apply, change.kind)
+        after = await work.in_thread(_applied, effect, change.kind, located)
     except BaseException as error:
         if isinstance(effect, Move):
             with contextlib.suppress(OSError):
@@ -120,7 +123,12 @@ async def carry_out(
         if isinstance(error, OSError):
             raise StorageError.from_os(error, f"The {change.kind}") from error
         raise
-    return effect
+    return effect, after
+
+
+def _applied(effect: Effect, verb: str, located: Located) -> History:
+    effect.apply(verb)
+    return located.open(Work())
 
 
 def _took_place(effect: Effect | None) -> bool:

@@ -75,17 +75,18 @@ class Locks:
             os.close(fd)
 
     def _open(self, session_id: str) -> int:
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
         try:
+            with contextlib.suppress(FileNotFoundError):
+                return os.open(self._path(session_id, "lock"), flags, 0o600)
             osfile.make_private(self._folder)
-            return os.open(
-                self._path(session_id, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
-            )
+            return os.open(self._path(session_id, "lock"), flags, 0o600)
         except OSError as error:
             raise StorageError.from_os(error, f"Locking {session_id}") from error
 
-    def _path(self, session_id: str, suffix: str) -> Path:
+    def _path(self, session_id: str, suffix: str) -> str:
         name = hashlib.sha256(session_id.encode()).hexdigest()[:40]
-        return self._folder / f"{name}.{suffix}"
+        return os.path.join(self._folder, f"{name}.{suffix}")
 
     def _announce(self, session_id: str) -> None:
         holder = {
@@ -94,14 +95,22 @@ class Locks:
             "since": osfile.utc(),
             "program": self._program,
         }
-        # Only shown to people, so a disk that is full here must not stop the work.
+        # Only shown to people, so a disk that is full here must not stop the work.  Written
+        # over what was there: a file that is made empty first costs more than all the rest.
+        path, data = self._path(session_id, "holder"), orjson.dumps(holder)
         with contextlib.suppress(OSError):
-            self._path(session_id, "holder").write_bytes(orjson.dumps(holder))
+            fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                osfile.write_all(fd, data)
+                if os.fstat(fd).st_size != len(data):
+                    os.ftruncate(fd, len(data))
+            finally:
+                os.close(fd)
 
     def _busy(self, session_id: str) -> SessionBusy:
         holder = None
         with contextlib.suppress(OSError, ValueError, TypeError):
-            holder = Holder(**orjson.loads(self._path(session_id, "holder").read_bytes()))
+            holder = Holder(**orjson.loads(Path(self._path(session_id, "holder")).read_bytes()))
         who = f" by {holder.program} (pid {holder.pid} since {holder.since})" if holder else ""
         return SessionBusy(
             f"Session {session_id} is being written{who}. Try again, or wait longer (wait_ms).",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import shutil
 import sqlite3
@@ -14,9 +15,10 @@ from session.effects import Effect, Move
 from session.errors import SessionExists, TurntreeError
 from session.locks import Locks
 from session.staging import Stage
-from session.store import lineage, operations
+from session.store import lineage, native_files, operations
 from session.store.database import Store, transaction
 from session.store.lineage import ForkRow
+from session.store.native_files import Learnt
 from session.store.operations import OperationRow
 from session.values import value
 
@@ -38,10 +40,10 @@ class Operations:
         return self.home / "archive" / operation_id.replace(":", "+")
 
     async def get(self, operation_id: str) -> OperationRow | None:
-        return await self.store.run(operations.get, operation_id)
+        return await self.store.read(operations.get, operation_id)
 
     async def of_child(self, session_id: str) -> OperationRow | None:
-        return await self.store.run(operations.of_child, session_id)
+        return await self.store.read(operations.of_child, session_id)
 
     async def intend(self, **fields: Any) -> None:
         await self.store.require_writable()
@@ -71,15 +73,34 @@ class Operations:
 
         await self.store.run(commit)
 
-    async def finish_undo(
-        self, operation_id: str, target: str, state: str, **target_fields: Any
-    ) -> None:
-        """An undo or redo took place: it is done, and its target `undone` or `done`."""
+    async def finish_rewind(self, operation_id: str, result: Any, learnt: Learnt | None) -> None:
+        """A rewind took place: it is done.  Until that is on the disk, its effect tells so."""
 
         def commit(connection: sqlite3.Connection) -> None:
-            with transaction(connection):
-                operations.advance_within(connection, target, state, **target_fields)
+            with transaction(connection, durable=False):
+                operations.advance_within(connection, operation_id, "done", result=result)
+                _keep(connection, learnt)
+
+        await self.store.run(commit)
+
+    async def finish_undo(
+        self,
+        operation_id: str,
+        target: str,
+        state: str,
+        *,
+        intent: dict[str, Any] | None = None,
+        learnt: Learnt | None = None,
+        durable: bool = True,
+    ) -> None:
+        """An undo or redo took place: it is done, and its target `undone` or `done`, from now on
+        with `intent`.  Not `durable` will do where the effect itself tells that it took place."""
+
+        def commit(connection: sqlite3.Connection) -> None:
+            with transaction(connection, durable=durable):
+                operations.advance_within(connection, target, state, intent=intent)
                 operations.advance_within(connection, operation_id, "done")
+                _keep(connection, learnt)
 
         await self.store.run(commit)
 
@@ -119,7 +140,7 @@ class Operations:
         The caller holds the session's lock, so nobody can be at work on these, not even a
         living process (it died to this session when it lost the lock).
         """
-        for row in await self.store.run(operations.unfinished_of, session_id):
+        for row in await self.store.read(operations.unfinished_of, session_id):
             await self.settle(row)
 
     async def settle(self, row: OperationRow) -> None:
@@ -172,6 +193,13 @@ class Operations:
         if row.intent.get("stage"):
             shutil.rmtree(row.intent["stage"], ignore_errors=True)
         await self.release(row.operation_id)
+
+
+def _keep(connection: sqlite3.Connection, learnt: Learnt | None) -> None:
+    """Along with what must be recorded, what may be: it costs no step of its own there."""
+    if learnt is not None:
+        with contextlib.suppress(sqlite3.Error):
+            native_files.save_within(connection, *learnt)
 
 
 def _is_stranded(row: OperationRow) -> bool:

@@ -59,13 +59,9 @@ async def preview(context: Context, order: Order, work: Work) -> RewindResult:
     located, history = await context.open_for(
         order.session_id, "rewind", order.expect_revision, work
     )
-    cut = await work.in_thread(_cut, history, order)
+    plan = await work.in_thread(_planned, located.agent, history, order)
     session = await context.catalog.describe(located, history)
-    dropped = await work.in_thread(_dropped, history, cut)
-    kept_all = cut.kept == history.turn_count
-    return _result(
-        "already_at_target" if kept_all else "preview", None, session, history, cut, dropped
-    )
+    return _result("preview" if plan.removed else "already_at_target", None, session, plan)
 
 
 async def rewind(context: Context, order: Order, work: Work) -> RewindResult:
@@ -76,50 +72,46 @@ async def rewind(context: Context, order: Order, work: Work) -> RewindResult:
     located, history = await context.open_for(
         order.session_id, "rewind", order.expect_revision, work
     )
-    cut = await work.in_thread(_cut, history, order)
-    if cut.kept == history.turn_count:
+    plan = await work.in_thread(_planned, located.agent, history, order)
+    if not plan.removed:
         session = await context.catalog.describe(located, history)
-        result = _result("already_at_target", order.operation_id, session, history, cut, [])
+        result = _result("already_at_target", order.operation_id, session, plan)
         if order.operation_id is not None:
             await _record_nothing(context, order, order.operation_id, history, result)
         return result
-    to = Boundary(turn_number=cut.kept) if order.to.by is not None else order.to
-    require_idle(located, to)
+    kept = plan.cut.kept
+    require_idle(located, Boundary(turn_number=kept) if order.to.by is not None else order.to)
     _require_published(located)
-    dropped = await work.in_thread(_dropped, history, cut)
     operation_id = order.operation_id or uuid.uuid4().hex
-    removed = history.turn_count - cut.kept
     change = PlannedChange(
         operation_id=operation_id,
         kind="rewind",
         digest=order.digest,
-        summary=f"rewind to {cut.kept} turn{'' if cut.kept == 1 else 's'}, {removed} dropped",
+        summary=f"rewind to {kept} turn{'' if kept == 1 else 's'}, {plan.removed} dropped",
         intent={
-            "kept": cut.kept,
+            "kept": kept,
             "turns_before": history.turn_count,
             "leaf_before": history.leaf_id,
             "revision_before": history.summary.revision,
         },
     )
-    effect = await work.in_thread(located.agent.quick_rewind, history, cut)
 
     def stage() -> Effect:
         return located.agent.staged_rewind(
             history,
-            cut,
+            plan.cut,
             stage=located.agent.stage_folder(history, operation_id),
             archive=context.operations.archive(operation_id) / "before",
             verb="rewind",
             work=work,
         )
 
-    await carry_out(context, located, history, change, effect, stage, work)
-    after = await work.in_thread(located.open, Work())
-    session = await context.catalog.describe(located, after)
-    result = _result("rewound", operation_id, session, history, cut, dropped)
+    _, after = await carry_out(context, located, history, change, plan.effect, stage, work)
     with recording("The rewind", order.session_id, operation_id):
-        await context.operations.advance(operation_id, "done", result=result)
-    await context.catalog.remember(located, after)
+        session = await context.catalog.describe(located, after)
+        result = _result("rewound", operation_id, session, plan)
+        learnt = context.catalog.learnt(located, after)
+        await context.operations.finish_rewind(operation_id, result, learnt)
     context.announce(Change([order.session_id], "rewound"), located.path)
     return result
 
@@ -139,6 +131,32 @@ async def _record_nothing(
     await context.operations.advance(operation_id, "done", result=result)
 
 
+@value
+class _Plan:
+    """What a rewind would do; `effect` is None where a new file must be built for it."""
+
+    cut: Cut
+    removed: int
+    dropped: list[Turn]
+    dropped_prompt: str | None
+    effect: Effect | None
+
+
+def _planned(agent: Agent, history: History, order: Order) -> _Plan:
+    """All that a rewind reads of the file, in one blocking step."""
+    cut = _cut(history, order)
+    removed = history.turn_count - cut.kept
+    if not removed:
+        return _Plan(cut, 0, [], history.dropped_prompt(cut), None)
+    return _Plan(
+        cut,
+        removed,
+        history.turns(history.dropped_numbers(cut)[:SHOWN_DROPPED]),
+        history.dropped_prompt(cut),
+        agent.quick_rewind(history, cut),
+    )
+
+
 def _cut(history: History, order: Order) -> Cut:
     cut = history.cut(order.to)
     if getattr(cut, "abandoned", False):
@@ -151,31 +169,18 @@ def _cut(history: History, order: Order) -> Cut:
     return cut
 
 
-def _dropped(history: History, cut: Cut) -> list[Turn]:
-    return history.turns(history.dropped_numbers(cut)[:SHOWN_DROPPED])
-
-
-def _result(
-    status: str,
-    operation_id: str | None,
-    session: Session,
-    history: History,
-    cut: Cut,
-    dropped: list[Turn],
-) -> RewindResult:
-    removed = history.turn_count - cut.kept
+def _result(status: str, operation_id: str | None, session: Session, plan: _Plan) -> RewindResult:
     warnings = []
-    if removed > len(dropped) and dropped:
-        warnings.append(
-            Warn("dropped_cut_short", f"The first {len(dropped)} of {removed} turns are listed.")
-        )
+    if plan.removed > len(plan.dropped):
+        shown = f"The first {len(plan.dropped)} of {plan.removed} turns are listed."
+        warnings.append(Warn("dropped_cut_short", shown))
     return RewindResult(
         status=status,
         operation_id=operation_id,
         session=session,
-        turns=RewindTurns(cut.kept, removed),
-        dropped=dropped,
-        dropped_prompt=history.dropped_prompt(cut),
+        turns=RewindTurns(plan.cut.kept, plan.removed),
+        dropped=plan.dropped,
+        dropped_prompt=plan.dropped_prompt,
         files=[],
         warnings=warnings,
     )

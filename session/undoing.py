@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from session import effects
-from session.agents.base import History
+from session.agents.base import Cut, History
 from session.catalog import Located
 from session.changing import PlannedChange, carry_out, recording, require_idle
 from session.context import Context
@@ -95,17 +95,20 @@ async def reverse(context: Context, order: Reversal, work: Work, *, dry_run: boo
         intent={},
         target=row.operation_id,
     )
-    applied = await carry_out(context, located, history, change, effect, stage, work)
-    if order.verb == "undo":
-        with recording("The undo", row.session_id, operation_id):
-            await context.operations.finish_undo(operation_id, row.operation_id, "undone")
-        context.announce(Change([row.session_id], "restored"), located.path)
-        return await _answer(context, row, "undone")
-    redone = {**row.intent, "effect": applied.to_json()}
-    with recording("The redo", row.session_id, operation_id):
-        await context.operations.finish_undo(operation_id, row.operation_id, "done", intent=redone)
-    context.announce(Change([row.session_id], "rewound"), located.path)
-    return await _answer(context, row, "redone")
+    applied, after = await carry_out(context, located, history, change, effect, stage, work)
+    undone = order.verb == "undo"
+    with recording(f"The {order.verb}", row.session_id, operation_id):
+        session = await context.catalog.describe(located, after)
+        await context.operations.finish_undo(
+            operation_id,
+            row.operation_id,
+            "undone" if undone else "done",
+            intent=None if undone else {**row.intent, "effect": applied.to_json()},
+            learnt=context.catalog.learnt(located, after),
+            durable=False,
+        )
+    context.announce(Change([row.session_id], "restored" if undone else "rewound"), located.path)
+    return UndoResult(row.operation_id, session, [], "undone" if undone else "redone")
 
 
 async def _undo_nothing(context: Context, order: Reversal, row: OperationRow) -> UndoResult:
@@ -158,8 +161,11 @@ async def _redo_effect(
     operation_id: str,
     work: Work,
 ) -> tuple[Effect | None, Callable[[], Effect]]:
-    cut = await work.in_thread(history.cut, Boundary(turn_number=row.intent["kept"]))
-    effect = await work.in_thread(located.agent.quick_rewind, history, cut)
+    def planned() -> tuple[Cut, Effect | None]:
+        cut = history.cut(Boundary(turn_number=row.intent["kept"]))
+        return cut, located.agent.quick_rewind(history, cut)
+
+    cut, effect = await work.in_thread(planned)
 
     def stage() -> Effect:
         return located.agent.staged_rewind(
@@ -237,14 +243,8 @@ async def _target(context: Context, order: Reversal) -> OperationRow:
         return await _target_by_id(context, order)
     session_id = order.session_id or ""
     await context.catalog.find(session_id, order.verb)
-    rows = await context.store.run(lambda c: list(operations.of_session(c, session_id)))
-    if order.verb == "undo":
-        found = next((r for r in rows if r.undoable and r.kind == "rewind"), None)
-    else:
-        undone = {r.operation_id: r for r in rows if r.kind == "rewind" and r.state == "undone"}
-        found = next(
-            (undone[r.target] for r in rows if r.kind == "undo" and r.target in undone), None
-        )
+    newest = operations.newest_rewind if order.verb == "undo" else operations.newest_undone
+    found = await context.store.read(newest, session_id)
     if found is None:
         raise NothingToUndo(f"Session {session_id} has no rewind to {order.verb}.")
     return found

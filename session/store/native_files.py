@@ -49,6 +49,9 @@ class CachedFile(NamedTuple):
         return self[:4] == identity
 
 
+Learnt = tuple[str, list[CachedFile]]
+"""An agent's name and what is known of files of its: what `save` takes."""
+
 _COLUMNS = ", ".join(CachedFile._fields)
 
 
@@ -61,12 +64,17 @@ def load(connection: sqlite3.Connection, agent: str) -> dict[str, CachedFile]:
 
 
 def save(connection: sqlite3.Connection, agent: str, files: Iterable[CachedFile]) -> None:
-    holes = ", ".join("?" * len(CachedFile._fields))
     with transaction(connection, durable=False, patient=False):
-        connection.executemany(
-            f"INSERT OR REPLACE INTO native_files (agent, {_COLUMNS}) VALUES (?, {holes})",
-            [(agent, _signed(file.device), _signed(file.inode), *file[2:]) for file in files],
-        )
+        save_within(connection, agent, files)
+
+
+def save_within(connection: sqlite3.Connection, agent: str, files: Iterable[CachedFile]) -> None:
+    """`save` inside a transaction of the caller's."""
+    holes = ", ".join("?" * len(CachedFile._fields))
+    connection.executemany(
+        f"INSERT OR REPLACE INTO native_files (agent, {_COLUMNS}) VALUES (?, {holes})",
+        [(agent, _signed(file.device), _signed(file.inode), *file[2:]) for file in files],
+    )
 
 
 def forget(connection: sqlite3.Connection, paths: Iterable[str]) -> None:

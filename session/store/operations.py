@@ -78,7 +78,6 @@ def insert(
     Raises `sqlite3.IntegrityError` when the operation id or the child's id is taken.
     """
     now = osfile.utc()
-    pid = os.getpid()
     payload = orjson.dumps(intent, default=fields_of)
     with transaction(connection):
         connection.execute(
@@ -94,9 +93,7 @@ def insert(
                 digest,
                 summary,
                 payload,
-                pid,
-                osfile.process_start(pid) or "",
-                osfile.host(),
+                *_this_process(),
                 now,
                 now,
             ),
@@ -150,11 +147,22 @@ def release(connection: sqlite3.Connection, operation_id: str) -> None:
 
 def own_within(connection: sqlite3.Connection, operation_id: str) -> None:
     """Make this process the owner, inside a transaction of the caller's."""
-    pid = os.getpid()
     connection.execute(
         "UPDATE operations SET owner_pid=?, owner_start=?, owner_host=? WHERE operation_id=?",
-        (pid, osfile.process_start(pid) or "", osfile.host(), operation_id),
+        (*_this_process(), operation_id),
     )
+
+
+def _this_process() -> tuple[int, str, str]:
+    """Pid, start and host, by which others will know whether the owner still lives."""
+    global _SELF
+    if _SELF is None or _SELF[0] != os.getpid():
+        pid = os.getpid()
+        _SELF = (pid, osfile.process_start(pid) or "", osfile.host())
+    return _SELF
+
+
+_SELF: tuple[int, str, str] | None = None
 
 
 def get(connection: sqlite3.Connection, operation_id: str) -> OperationRow | None:
@@ -194,9 +202,25 @@ def children_without_file(connection: sqlite3.Connection) -> list[OperationRow]:
     )
 
 
-def of_session(connection: sqlite3.Connection, session_id: str) -> Iterator[OperationRow]:
-    """Newest first: rewinds, undos and redos of a session."""
-    return _rows(connection, "session_id=? AND kind<>'fork' ORDER BY seq DESC", session_id)
+def newest_rewind(connection: sqlite3.Connection, session_id: str) -> OperationRow | None:
+    """The newest rewind of a session that stands and changed something."""
+    return _one(
+        connection,
+        "session_id=? AND kind='rewind' AND state='done'"
+        " AND json_extract(intent, '$.effect') IS NOT NULL ORDER BY seq DESC LIMIT 1",
+        session_id,
+    )
+
+
+def newest_undone(connection: sqlite3.Connection, session_id: str) -> OperationRow | None:
+    """The rewind of a session that was undone last and still is."""
+    return _one(
+        connection,
+        "operation_id = (SELECT undo.target FROM operations undo JOIN operations rewind"
+        " ON rewind.operation_id=undo.target AND rewind.kind='rewind' AND rewind.state='undone'"
+        " WHERE undo.session_id=? AND undo.kind='undo' ORDER BY undo.seq DESC LIMIT 1)",
+        session_id,
+    )
 
 
 def newest_answer(connection: sqlite3.Connection, target: str) -> OperationRow | None:

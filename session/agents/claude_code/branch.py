@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from session.agents.claude_code.records import (
     ASSISTANT,
@@ -30,6 +30,7 @@ from session.agents.claude_code.table import SNAPSHOT_SALT, Compaction, LineTabl
 from session.agents.claude_code.tree import TurnTree
 
 _FEW = 64
+_ONE_BY_ONE = 3  # lines that are looked for sooner than all of a chain are marked
 _LATE = 1 << 16  # no result of a parallel call stands further behind its turn than this
 _READ_WHOLE = 5 << 20
 _SILENT = frozenset((ATTACHMENT, SYSTEM, PASSAGE))
@@ -116,13 +117,18 @@ class BranchTable(LineTable):
                 keep -= 1
             if not keep:
                 return False
-        dropped = sorted(self.chain[keep:])
+        dropped = self.chain[keep:]
         del self.chain[keep:]
         del self.turn_starts[bisect_left(self.turn_starts, keep) :]
         if self.leaf >= 0:
             self.chain.extend(self._silent_below(self.leaf))
         # A result that was on the chain may be one of a call that still is.
-        self._collect_side_results(dropped)
+        gone = self._marks(dropped)
+        self._collect_side_results(
+            sorted(
+                line for line in dropped if self.parents[line] >= 0 and not gone[self.parents[line]]
+            )
+        )
         results, calls = self._side_results[1], self._side_results[0]
         ordered = sorted(zip(results, calls, strict=True))
         self._side_results = (
@@ -270,10 +276,12 @@ class BranchTable(LineTable):
         ]
         if not answers:
             return
-        on_chain = self._marks(self.chain)
+        is_live: Callable[[int], object] = self._is_live
+        if len(answers) > _ONE_BY_ONE:
+            is_live = self._marks(self.chain).__getitem__
         calls, results = self._side_results
         for line in answers:
-            if on_chain[parents[line]] and not on_chain[line]:
+            if is_live(parents[line]) and not is_live(line):
                 calls.append(parents[line])
                 results.append(line)
 
