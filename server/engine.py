@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from session.model import Change
 from session.service import Service
@@ -16,15 +16,20 @@ logger = logging.getLogger(__name__)
 class Engine:
     """Opens the store when it is first needed.
 
-    `on_change` hears of changed sessions, `on_notice` what a person should know of the store.
+    `on_change` hears of changed sessions once `may_tell` lets it, `on_notice` what a person
+    should know of the store.
     """
 
     def __init__(
-        self, on_change: Callable[[Change], None], on_notice: Callable[[str], None]
+        self,
+        on_change: Callable[[Change], None],
+        on_notice: Callable[[str], None],
+        may_tell: Callable[[], Awaitable[None]],
     ) -> None:
         self.opened: Service | None = None
         self._on_change = on_change
         self._on_notice = on_notice
+        self._may_tell = may_tell
         self._opening: asyncio.Task[Service] | None = None
         self._behind: set[asyncio.Task[None]] = set()
 
@@ -78,6 +83,8 @@ class Engine:
     async def _watch(self, service: Service) -> None:
         try:
             async for change in service.changes():
+                # A client that does not read would have them pile up here for nothing.
+                await self._may_tell()
                 self._on_change(change)
         except Exception:
             logger.exception("changes are no longer announced")

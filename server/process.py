@@ -50,8 +50,8 @@ class TurntreeServer(LanguageServer):
         self._log_level = log_level
         self._grace = 0.0
         self._awake = False
-        self._engine = Engine(self._announce, self._warn)
         self._stdio = Stdio(source, target, self._receive, self._ended)
+        self._engine = Engine(self._announce, self._warn, self._stdio.drained)
         self._methods = Methods(self._engine, self._stdio)
         self.protocol.stdio = self._stdio
         self.protocol.on_exit = self._exit

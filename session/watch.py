@@ -38,6 +38,7 @@ class Changes:
         self._catalog = catalog
         self._queue: asyncio.Queue[Change | None] | None = None
         self._stop: asyncio.Event | None = None
+        self._waiting: set[tuple[tuple[str, ...], str, str | None]] = set()
         self._states: dict[Path, Identity] = {}
 
     @property
@@ -50,7 +51,14 @@ class Changes:
             return
         if path is not None and (state := _state(path)) is not None:
             self._states[path] = state
-        self._queue.put_nowait(change)
+        self._put(change)
+
+    def _put(self, change: Change) -> None:
+        """A change that waits to be told already need not wait twice."""
+        key = (tuple(change.session_ids), change.reason, change.forked_from)
+        if self._queue is not None and key not in self._waiting:
+            self._waiting.add(key)
+            self._queue.put_nowait(change)
 
     def close(self) -> None:
         if self._stop is not None:
@@ -65,6 +73,9 @@ class Changes:
         watching = asyncio.ensure_future(self._watch(self._stop))
         try:
             while (change := await self._queue.get()) is not None:
+                self._waiting.discard(
+                    (tuple(change.session_ids), change.reason, change.forked_from)
+                )
                 yield change
         finally:
             self._queue = None
@@ -119,9 +130,7 @@ class Changes:
                 self._states.pop(path, None)
             else:
                 self._states[path] = now
-            self._queue.put_nowait(
-                Change([f"{agent.name}:{native_id}"], *_reason(path, before, now))
-            )
+            self._put(Change([f"{agent.name}:{native_id}"], *_reason(path, before, now)))
 
 
 def _reason(path: Path, before: Identity | None, now: Identity | None) -> tuple[str, str | None]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from attrs import evolve
 
+from session import osfile
 from session.agents.base import Built, ForkPlan, Listing, Summary
 from session.agents.claude_code.store import ClaudeStore, NativeFile, is_session_id
 from session.errors import InvalidParams
@@ -43,6 +44,7 @@ else:
 
 _SMALL = 256 << 10
 _CACHED_LINES = 1_200_000  # about 25 MB of index
+_CACHED_FILES = 64
 
 
 class ClaudeCode:
@@ -167,6 +169,8 @@ class ClaudeCode:
                 self._open[path] = (threading.Lock(), transcripts.Transcript(path))
             lock, transcript = self._open[path]
             self._open.move_to_end(path)
+            while len(self._open) > _CACHED_FILES:
+                self._open.popitem(last=False)
             total = sum(len(entry.kinds) for _, entry in self._open.values())
             while total > _CACHED_LINES and len(self._open) > 1:
                 _, (_, oldest) = self._open.popitem(last=False)
@@ -272,7 +276,9 @@ class ClaudeCode:
         return built
 
     def stage_folder(self, history: History, operation_id: str) -> Path:
-        return history.transcript.path.parent / f"{staging.PREFIX}op-{operation_id}"
+        # Beside the file itself, where the session's name is a link to it.
+        path = Path(osfile.real_path(str(history.transcript.path)))
+        return path.parent / f"{staging.PREFIX}op-{operation_id}"
 
     def quick_rewind(self, history: History, cut: Cut) -> Effect | None:
         return rewind.quick_rewind(history.transcript, cut)

@@ -268,7 +268,7 @@ def time_of(record: Record) -> str | None:
     stamp = record.get("timestamp")
     if not isinstance(stamp, str):
         return None
-    if len(stamp) == 24 and stamp[19] == "." and stamp[23] == "Z":
-        return stamp
     match = _TIME.fullmatch(stamp)
+    if match and len(stamp) == 24:
+        return stamp
     return f"{match[1]}{(match[2] or '.000')[:4].ljust(4, '0')}Z" if match else None

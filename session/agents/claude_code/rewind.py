@@ -179,7 +179,7 @@ def _staged_swap(
     old, new = transcript.identity, os.stat(staged)
     assert old is not None
     return Swap(
-        path=str(transcript.path),
+        path=osfile.real_path(str(transcript.path)),
         inode=old.inode,
         size=old.size,
         staged=str(staged),
