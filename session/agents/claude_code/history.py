@@ -234,8 +234,10 @@ class History:
 
     def has_live(self, record_id: str | None) -> bool:
         """Whether the record with this id is on the active branch."""
-        line = self.transcript.find(record_id) if record_id else None
-        return line is not None and line in self.transcript.chain
+        t = self.transcript
+        line = t.find(record_id) if record_id else None
+        number = active_number(t, t.owner(line)) if line is not None else None
+        return number is not None and line in t.turn_lines(number)
 
     def dropped_numbers(self, cut: Cut) -> range:
         if cut.abandoned:
