@@ -281,7 +281,12 @@ class ClaudeCode:
         return path.parent / f"{staging.PREFIX}op-{operation_id}"
 
     def quick_rewind(self, history: History, cut: Cut) -> Effect | None:
-        return rewind.quick_rewind(history.transcript, cut)
+        t = history.transcript
+        across = [line for line in t.gaps if t.parents[line] >= 0 and line in cut.lines]
+        if across:
+            # The agent bridges gaps in its own way: what it would resume is not what we say.
+            raise history.damaged_at(min(across))
+        return rewind.quick_rewind(t, cut)
 
     def staged_rewind(
         self, history: History, cut: Cut, *, stage: Path, archive: Path, verb: str, work: Work

@@ -33,6 +33,8 @@ EMPTY_SINCE = (2, 1, 191)
 def quick_rewind(transcript: Transcript, cut: Cut) -> Effect | None:
     """The pointer that leaves `cut.kept` turns; None when the agent would not honour it."""
     version = _version(transcript)
+    if transcript.recovered and not set(cut.lines).isdisjoint(transcript.recovered):
+        return None  # the agent does not see a record on a damaged line; a new file mends that
     if cut.leaf < 0:
         return _pointer(transcript, None) if version >= EMPTY_SINCE else None
     if version < POINTER_SINCE or not transcript.honours_pointer(cut.leaf):

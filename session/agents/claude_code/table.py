@@ -98,6 +98,7 @@ class LineTable:
         self.agent_calls: dict[str, int] = {}
         self.gaps: dict[int, Missing] = {}
         self.compactions: list[Compaction] = []
+        self.recovered: list[int] = []  # records of damaged lines, which the agent does not see
         self.unterminated: list[int] = []  # records that another one is glued to
         self.open_end = False  # the last line was read without its newline
         self.relocations: list[int] = []  # lines that say the session moved to another directory
@@ -149,6 +150,7 @@ class LineTable:
                 self._append(offset + begin, TORN | LOCAL)
             if at >= 0 and (record := records.parse(piece[at:])) is not None:
                 self.add_record(offset + begin + at, record)
+                self.recovered.append(len(self.kinds) - 1)
                 if end < len(line):
                     self.unterminated.append(len(self.kinds) - 1)
 

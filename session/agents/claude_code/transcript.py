@@ -136,6 +136,7 @@ class Transcript(BranchTable):
         for name in (
             "gaps",
             "relocations",
+            "recovered",
             "unterminated",
             "_recent",
             "open_calls",
