@@ -17,10 +17,7 @@ from session.errors import (
     StorageError,
 )
 from session.faults import fault
-from session.model import (
-    Boundary,
-    Holder,
-)
+from session.model import Boundary, Holder, fields_of
 from session.values import value
 from session.work import Work
 
@@ -38,25 +35,15 @@ def require_idle(located: Located, to: Boundary | None) -> None:
             "params": {
                 "session_id": located.session_id,
                 "new_session_id": child,
-                "at": {k: v for k, v in fields_of_boundary(to).items() if v is not None},
+                "at": {k: v for k, v in fields_of(to).items() if v is not None},
             },
         }
+    way_out = "Close it there, or fork instead." if alternative else "Close it there first."
     raise SessionBusy(
-        f"Session {located.session_id} is open in {located.agent.name} (pid {live.pid}). "
-        "Close it there, or fork instead.",
+        f"Session {located.session_id} is open in {located.agent.name} (pid {live.pid}). {way_out}",
         holder=Holder(live.pid, osfile.host(), live.since or "", located.agent.name),
         alternative=alternative,
     )
-
-
-def fields_of_boundary(boundary: Boundary) -> dict[str, Any]:
-    """A boundary's fields."""
-    return {
-        "latest": boundary.latest,
-        "through_turn": boundary.through_turn,
-        "before_turn": boundary.before_turn,
-        "turn_number": boundary.turn_number,
-    }
 
 
 @value

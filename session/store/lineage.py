@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable
 
 from session.values import value
 
@@ -34,14 +33,3 @@ def all_forks(connection: sqlite3.Connection) -> dict[str, ForkRow]:
 def fork_of(connection: sqlite3.Connection, child: str) -> ForkRow | None:
     row = connection.execute("SELECT * FROM forks WHERE child=?", (child,)).fetchone()
     return ForkRow(**dict(row)) if row else None
-
-
-def titles_like(children: Iterable[str | None], title: str) -> str:
-    """`title` with " (fork)", or the first " (fork N)" that no other session has."""
-    taken = set(children)
-    number = 1
-    while True:
-        candidate = f"{title} (fork)" if number == 1 else f"{title} (fork {number})"
-        if candidate not in taken:
-            return candidate
-        number += 1

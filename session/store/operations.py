@@ -223,11 +223,6 @@ def newest_undone(connection: sqlite3.Connection, session_id: str) -> OperationR
     )
 
 
-def newest_answer(connection: sqlite3.Connection, target: str) -> OperationRow | None:
-    """The newest undo or redo of an operation."""
-    return _one(connection, "target=? ORDER BY seq DESC LIMIT 1", target)
-
-
 def page(
     connection: sqlite3.Connection, session_id: str | None, before: int | None, limit: int
 ) -> OperationPage:
