@@ -222,10 +222,11 @@ class Move(Effect):
                 osfile.move_tree(source, target)
             fault(f"{verb}.archived")
         fault(f"{verb}.applied")
+        self.finish()
 
     def _publish(self, source: Path, target: Path) -> None:
         # Across file systems first beside the target, then one step that replaces nothing.
-        staged = target.with_name(f".turntree-{target.name}")
+        staged = _unnamed(target)
         osfile.remove_tree(staged)
         try:
             osfile.copy_tree(source, staged)
@@ -244,10 +245,15 @@ class Move(Effect):
 
     def state(self) -> str:
         """`before` while nothing has moved; a move that began is finished, by `apply`."""
-        moved = [
-            not os.path.lexists(source) and os.path.lexists(target) for source, target in self.pairs
-        ]
-        return AFTER if any(moved) else BEFORE
+        return AFTER if any(_moved(Path(a), Path(b)) for a, b in self.pairs) else BEFORE
+
+    def finish(self) -> None:
+        self.clean()
+
+    def clean(self) -> None:
+        """Copies that a process had not given their names when it died."""
+        for _, target in self.pairs:
+            osfile.remove_tree(_unnamed(Path(target)))
 
     def take_back(self) -> None:
         """After a failure: move what has moved to where it was."""
@@ -292,6 +298,18 @@ def _changed(path: str, expected: int, actual: int) -> StaleRevision:
         expected=f"{expected} bytes",
         actual=f"{actual} bytes",
     )
+
+
+def _unnamed(target: Path) -> Path:
+    """The name of a copy, beside its place, until it is whole; as `osfile.move_tree` has it."""
+    return target.with_name(f".turntree-{target.name}")
+
+
+def _moved(source: Path, target: Path) -> bool:
+    """Whether a move happened; across file systems the source may be there still, or in part."""
+    if not os.path.lexists(target):
+        return False
+    return not os.path.lexists(source) or _all_of_it_in(source, target)
 
 
 def _all_of_it_in(one: Path, other: Path) -> bool:

@@ -137,6 +137,56 @@ def test_a_child_that_has_its_name_again_leaves_the_archive(apart: World) -> Non
         check_clean(apart, heir)
 
 
+def test_a_copy_to_the_store_that_was_cut_short_goes(apart: World) -> None:
+    scene = RedoFork(apart)
+    remains = die(scene, "redo.intended")
+    for folder in (scene.path.parent, apart.store / "file-history"):
+        partial = folder / f".turntree-{scene.child_id}"
+        partial.mkdir()
+        (partial / "half").write_bytes(b"half")
+    with Heir(apart) as heir:
+        remains.check_as_before()
+        check_clean(apart, heir)
+        scene.check_reply(scene.ask(heir), held=False)
+        scene.check_new(heir)
+        check_clean(apart, heir)
+
+
+def test_a_companion_copied_to_the_store_is_in_one_place_again(apart: World) -> None:
+    """Death between the end of its copy and the removal of what was copied."""
+    scene = RedoFork(apart)
+    remains = die(scene, "redo.intended")
+    (folder,) = (apart.state / "archive").iterdir()
+    copy = apart.store / "file-history" / scene.child_id
+    shutil.copytree(folder / f"2-{scene.child_id}", copy)
+    with Heir(apart) as heir:
+        if copy.exists():
+            scene.check_new(heir)
+        else:
+            remains.check_as_before()
+        check_clean(apart, heir)
+        scene.ask(heir)
+        scene.check_new(heir)
+        check_clean(apart, heir)
+        scene.undo_all(heir, remains)
+
+
+def test_a_returning_child_keeps_no_second_name(apart: World) -> None:
+    """Death between the two halves of its publication: the new name and the end of the old."""
+    scene = RedoFork(apart)
+    remains = die(scene, "redo.applied")
+    name = f"{scene.child_id}.jsonl"
+    child = scene.path.with_name(name)
+    (folder,) = (apart.state / "archive").iterdir()
+    shutil.copy2(child, folder / f"0-{name}")
+    child.with_name(f".turntree-{name}").hardlink_to(child)
+    with Heir(apart) as heir:
+        scene.check_new(heir)
+        remains.check_kept()
+        check_clean(apart, heir)
+        scene.undo_all(heir, remains)
+
+
 def test_a_retry_after_a_death_keeps_what_was_added_meanwhile(apart: World) -> None:
     """The copy that the first try kept is older than the file that the second replaces."""
     scene = RewindBySwap(apart)
