@@ -9,10 +9,8 @@ import pytest
 from session.faults import POINTS
 from tests.client import Client
 from tests.crash.dying import die
-from tests.crash.forks import Fork
 from tests.crash.remains import Remains, check_clean, settle
-from tests.crash.scene import Scene
-from tests.crash.scenes import SCENES
+from tests.crash.scenes import SCENES, Fork, Scene
 from tests.crash.starting import Heir, initialize, standby
 from tests.server.program import turntree
 from tests.world import World
