@@ -4,4 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-pytest.register_assert_rewrite("tests.crash.remains", "tests.crash.scenes")
+pytest.register_assert_rewrite(
+    "tests.crash.remains", "tests.crash.scene", "tests.crash.forks", "tests.crash.rewinds"
+)

@@ -11,8 +11,8 @@ from contextlib import closing, contextmanager, suppress
 import pytest
 
 from tests.client import Client, RpcError, wait_until
+from tests.crash.forks import Fork, StagedFork
 from tests.crash.remains import Remains, check_clean, operations
-from tests.crash.scenes import Fork, StagedFork
 from tests.world import World
 
 

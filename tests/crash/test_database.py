@@ -14,8 +14,10 @@ import pytest
 
 from session.store.schema import MIGRATIONS
 from tests.client import Client, RpcError
+from tests.crash.forks import Fork
 from tests.crash.remains import Remains, check_clean, operations
-from tests.crash.scenes import Fork, Rewind, RewindBySwap, Scene
+from tests.crash.rewinds import Rewind, RewindBySwap
+from tests.crash.scene import Scene
 from tests.server.program import ROOT, turntree
 from tests.world import World
 

@@ -19,22 +19,17 @@ from attrs import define
 
 from tests.client import Client, RpcError
 from tests.crash.disks import PAGE, Disk, mounted, needs_root
+from tests.crash.forks import Discard, Fork, Promote, RedoFork, StagedFork, UndoFork
 from tests.crash.remains import Remains, check_clean, operations, settle
-from tests.crash.scenes import (
-    Discard,
-    Fork,
-    Promote,
-    RedoFork,
+from tests.crash.rewinds import (
     RedoOfSwap,
     Rewind,
     RewindBySwap,
-    Scene,
-    StagedFork,
     Undo,
-    UndoFork,
     UndoOfSwap,
     UndoOfSwapAfterNewTurns,
 )
+from tests.crash.scene import Scene
 from tests.crash.starting import initialize, standby
 from tests.world import World
 
@@ -79,11 +74,12 @@ class RewindAtThePageEnd(Rewind):
 
     def speak(self) -> None:
         super().speak()
-        size = len(self.transcript.dump(self.transcript.path(self.world.store).with_suffix("")))
         self.transcript.unknown(filler="")
-        extra = len(self.transcript.dump(self.transcript.path(self.world.store).with_suffix("")))
-        self.transcript.records[-1]["filler"] = "x" * (-(extra + 20) % PAGE)  # type: ignore[index]
-        assert extra > size
+        folder = self.transcript.path(self.world.store).with_suffix("")
+        size = len(self.transcript.dump(folder))
+        last = self.transcript.records[-1]
+        assert isinstance(last, dict)
+        last["filler"] = "x" * (-(size + 20) % PAGE)
 
 
 @pytest.mark.parametrize(

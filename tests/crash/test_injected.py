@@ -8,8 +8,10 @@ import pytest
 
 from session.faults import POINTS
 from tests.client import Client, RpcError
+from tests.crash.forks import Discard
 from tests.crash.remains import Remains, check_clean
-from tests.crash.scenes import SCENES, Discard, Scene
+from tests.crash.scene import Scene
+from tests.crash.scenes import SCENES
 from tests.crash.starting import Heir
 from tests.world import World
 

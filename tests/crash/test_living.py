@@ -12,21 +12,11 @@ import pytest
 
 from session import osfile
 from tests.client import PATIENCE, Client, RpcError, wait_until
-from tests.crash.dying import append_turn, die, last_record
+from tests.crash.dying import die
+from tests.crash.forks import Discard, Fork, Promote, StagedFork, UndoFork
 from tests.crash.remains import Remains, check_clean, operations, settle
-from tests.crash.scenes import (
-    Discard,
-    Fork,
-    Promote,
-    RedoOfSwap,
-    Rewind,
-    RewindBySwap,
-    Scene,
-    StagedFork,
-    Undo,
-    UndoFork,
-    UndoOfSwap,
-)
+from tests.crash.rewinds import RedoOfSwap, Rewind, RewindBySwap, Undo, UndoOfSwap
+from tests.crash.scene import Scene
 from tests.crash.starting import Heir, initialize, standby
 from tests.server.program import turntree
 from tests.world import World
@@ -259,7 +249,7 @@ def test_what_the_agent_adds_before_the_sweep_is_kept(
 ) -> None:
     scene = kind(world)
     die(scene, point)
-    added = append_turn(scene, last_record(scene, kept))
+    added = scene.go_on(kept)
     with Heir(world) as heir:
         assert scene.shown_turns(heir, scene.session) == [*scene.turns[:kept], added]
         check_clean(world, heir)

@@ -13,17 +13,11 @@ from pathlib import Path
 import pytest
 from attrs import evolve
 
-from tests.crash.dying import append_turn, die, last_record
+from tests.crash.dying import die
+from tests.crash.forks import RedoFork, UndoFork
 from tests.crash.remains import Remains, check_clean
-from tests.crash.scenes import (
-    RedoFork,
-    RedoOfSwap,
-    RewindBySwap,
-    Scene,
-    UndoFork,
-    UndoOfSwap,
-    UndoOfSwapAfterNewTurns,
-)
+from tests.crash.rewinds import RedoOfSwap, RewindBySwap, UndoOfSwap, UndoOfSwapAfterNewTurns
+from tests.crash.scene import Scene
 from tests.crash.starting import Heir
 from tests.world import World
 
@@ -191,7 +185,7 @@ def test_a_retry_after_a_death_keeps_what_was_added_meanwhile(apart: World) -> N
     """The copy that the first try kept is older than the file that the second replaces."""
     scene = RewindBySwap(apart)
     die(scene, "rewind.archived")
-    added = append_turn(scene, last_record(scene, 5))
+    added = scene.go_on(5)
     grown = scene.path.read_bytes()
     with Heir(apart) as heir:
         assert scene.ask(heir)["turns"] == {"kept": 2, "removed": 4}

@@ -13,22 +13,17 @@ from attrs import define
 
 from tests.client import Client, RpcError
 from tests.crash.disks import mode, mounted, needs_root, unprivileged
+from tests.crash.forks import Discard, Fork, Promote, RedoFork, StagedFork, UndoFork
 from tests.crash.remains import Remains, check_clean
-from tests.crash.scenes import (
-    Discard,
-    Fork,
-    Promote,
+from tests.crash.rewinds import (
     Redo,
-    RedoFork,
     Rewind,
     RewindBySwap,
-    Scene,
-    StagedFork,
     Undo,
-    UndoFork,
     UndoOfSwap,
     UndoOfSwapAfterNewTurns,
 )
+from tests.crash.scene import Scene
 from tests.crash.starting import initialize
 from tests.world import World, store_hash
 
