@@ -166,7 +166,7 @@ class ClaudeCode:
     def open(self, path: Path, *, native_id: str | None, work: Work) -> History:
         with self._lock:
             if path not in self._open:
-                self._open[path] = (threading.Lock(), transcripts.Transcript(path))
+                self._open[path] = (threading.Lock(), transcripts.Transcript(path, native_id))
             lock, transcript = self._open[path]
             self._open.move_to_end(path)
             while len(self._open) > _CACHED_FILES:

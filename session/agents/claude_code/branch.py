@@ -16,6 +16,7 @@ from session.agents.claude_code.records import (
     ATTACHMENT,
     COMPACT,
     DUPLICATE,
+    FOREIGN,
     KIND,
     NOTE,
     PASSAGE,
@@ -39,8 +40,8 @@ _SILENT = frozenset((ATTACHMENT, SYSTEM, PASSAGE))
 class BranchTable(LineTable):
     """A table of lines whose live branch is known; see `LineTable` for the columns."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, own_ids: frozenset[str] | None = None) -> None:
+        super().__init__(own_ids)
         self.scanned = 0  # bytes of the file that the table describes
         # Lines from the root to the leaf, and where each turn starts among them.
         self.chain = array("I")
@@ -156,8 +157,10 @@ class BranchTable(LineTable):
         if self.cleared:
             return -1
         pointer = self._find_newest(self.pointer) if self.pointer is not None else None
-        if pointer is not None and self.kinds[pointer] & SIDECHAIN:
-            pointer = None
+        if pointer is not None:
+            flagged = self.kinds[pointer]
+            if flagged & SIDECHAIN or flagged & KIND == FOREIGN:
+                pointer = None
         compaction = self.compactions[-1] if self.compactions else None
         if compaction is not None and compaction.preserved is not None:
             return self._leaf_after(compaction, pointer)

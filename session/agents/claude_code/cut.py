@@ -12,6 +12,7 @@ from session.agents.claude_code.records import (
     ATTACHMENT,
     COMPACT,
     DUPLICATE,
+    FOREIGN,
     GAP,
     KIND,
     LOCAL,
@@ -266,6 +267,9 @@ def select(transcript: Transcript, cut: Cut, *, own_records: bool, moves: bool) 
                 wanted[line] = 0
         elif kind == SNAPSHOT:
             wanted[line] = ids[line] in snapshots
+        elif kind == FOREIGN:
+            # Another session may have them nowhere else.
+            wanted[line] = own_records
         else:
             own = kind in (TORN, POINTER) or (flagged & LOCAL and not own_records)
             wanted[line] = owner_kept and not own and line not in left_out

@@ -26,16 +26,17 @@ def derive(
     runs: list[tuple[int, int]],
     offsets: array[int],
     *,
+    session: str,
     bridged: bool,
     origin: Origin,
 ) -> Transcript | None:
-    """The index of the file at `path`, which holds `lines` (as `runs`) of `source` and records
-    added after them, with line `i` at `offsets[i]`.
+    """The index of `session`'s file at `path`: `lines` (as `runs`) of `source` and records added
+    after them, with line `i` at `offsets[i]`.
 
     None when it cannot be known without scanning: a kept record whose parent was left out.
     Raises OSError.
     """
-    child = Transcript(path)
+    child = Transcript(path, session)
     count = len(lines)
     # One place more, at the end, for a parent that there is not: -1.
     place = array("i", [-1]) * (len(source.kinds) + 1)

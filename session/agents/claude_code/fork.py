@@ -122,6 +122,7 @@ def build(
         plan.child_id,
         cwd=plan.cwd,
         entrypoint="cli" if transcript.entrypoints - {"cli"} else None,
+        any_id=transcript.own_ids != frozenset((plan.source_id,)),
         new_results=str(stage.destination.with_suffix("") / "tool-results"),
     )
     with osfile.writing(stage.file) as file:
@@ -324,11 +325,12 @@ def _validated(
             lines,
             plan.selection.runs,
             offsets,
+            session=plan.child_id,
             bridged=bridged,
             origin=origin,
         )
     if child is None or not same_prompts(child, transcript, lines, plan.source_id):
-        child = Transcript(plan.stage.file)
+        child = Transcript(plan.stage.file, plan.child_id)
         child.refresh(work)
     kinds, ids = transcript.kinds, transcript.ids
     prompts = [ids[line] for line in plan.cut.lines if kinds[line] & KIND == PROMPT]

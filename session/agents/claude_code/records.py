@@ -29,6 +29,7 @@ PASSAGE = 9  # a record with a place in the tree that the program passes through
 SNAPSHOT = 10  # file-history-snapshot
 TORN = 11  # not JSON
 POINTER = 12  # last-prompt
+FOREIGN = 13  # belongs to another session, whose program wrote into the wrong file
 
 KIND = 15
 # Flags, the high half.

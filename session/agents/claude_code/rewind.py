@@ -89,7 +89,7 @@ def staged_undo(
 ) -> Swap:
     """Take a swap back: the archived file itself while nothing came since; else the present
     file followed by the records that were dropped, whose newest is the old leaf."""
-    before = Transcript(Path(done.archive))
+    before = Transcript(Path(done.archive), transcript.session)
     before.refresh(work)
     lines: Iterator[bytes] = iter(())
     original = Path(done.archive) if done.is_last() else None
@@ -174,7 +174,7 @@ def _staged_swap(
             os.chmod(staged, stat.S_IMODE(os.stat(transcript.path).st_mode))
         osfile.fsync_directory(stage)
         fault(f"{verb}.staged")
-        _validate(staged, expect)
+        _validate(staged, transcript.session, expect)
     except BaseException:
         osfile.remove_tree(stage)
         raise
@@ -200,8 +200,8 @@ def _link_or_copy(source: Path, target: Path) -> None:
             osfile.write_durably(target, iter(lambda: file.read(1 << 20), b""))
 
 
-def _validate(staged: Path, expect: tuple[int, int]) -> None:
-    result = Transcript(staged)
+def _validate(staged: Path, session: str, expect: tuple[int, int]) -> None:
+    result = Transcript(staged, session)
     result.refresh()
     leaf = result.ids[result.leaf] if result.leaf >= 0 else 0
     if (result.turn_count, leaf) != expect:

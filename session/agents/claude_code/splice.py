@@ -47,7 +47,8 @@ def encoded(text: str) -> bytes:
 class Editor:
     """Turns lines of `old_id` into lines of `new_id`.
 
-    `cwd` moves the session to another directory; `entrypoint` replaces the front end that
+    With `any_id` every record's session id is changed, whatever it was.  `cwd` moves the
+    session to another directory; `entrypoint` replaces the front end that
     records name.  Large tool results are files of their own, named in records by path: the
     paths become ones in the folder `new_results`, and `results` collects what to copy there.
     The agent's own forks keep pointing into the folder of the session they came from.
@@ -57,6 +58,7 @@ class Editor:
     new_id: str
     cwd: str | None = None
     entrypoint: str | None = None
+    any_id: bool = False
     new_results: str | None = None
     results: dict[str, str] = field(factory=dict)
     even: bool = field(init=False)
@@ -72,7 +74,12 @@ class Editor:
         self._needle, self._new_needle = encoded(self.old_id), encoded(self.new_id)
         self.even = len(self._needle) == len(self._new_needle)
         left: list[bytes] = []
-        for key, value in (("cwd", self.cwd), ("entrypoint", self.entrypoint)):
+        any_id = self.new_id if self.any_id else None
+        for key, value in (
+            ("sessionId", any_id),
+            ("cwd", self.cwd),
+            ("entrypoint", self.entrypoint),
+        ):
             if value is not None:
                 left.append(rb'"%s"\s*:\s*(?!%s)"' % (key.encode(), re.escape(encoded(value))))
         if left:

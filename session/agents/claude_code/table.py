@@ -18,6 +18,7 @@ from session.agents.claude_code.records import (
     ASSISTANT,
     COMPACT,
     DUPLICATE,
+    FOREIGN,
     GAP,
     KIND,
     LOCAL,
@@ -70,7 +71,9 @@ class Compaction:
 class LineTable:
     """The lines of one file and what they say about the session as a whole."""
 
-    def __init__(self) -> None:
+    def __init__(self, own_ids: frozenset[str] | None = None) -> None:
+        """`own_ids` are the session ids that records of this session carry, None: any."""
+        self.own_ids = own_ids
         self.offsets = array("Q")
         self.ids = array("q")
         self.parents = array("i")
@@ -102,6 +105,12 @@ class LineTable:
         self.unterminated: list[int] = []  # records that another one is glued to
         self.open_end = False  # the last line was read without its newline
         self.relocations: list[int] = []  # lines that say the session moved to another directory
+        # Foreign records that hang on no other record here, and whose they are.
+        self.foreign: dict[int, str] = {}
+        self.adopted: set[str] = set()  # sessions on whose records this one's own hang
+        # Where any id was taken for this session's own: the id that would show that wrong.
+        self.awaited: str | None = None
+        self.arrived = False
         # What the agent's choice of a branch depends on.
         self.newest = -1
         self.pointer: int | None = None
@@ -164,6 +173,9 @@ class LineTable:
     def add_record(self, offset: int, record: Record) -> None:
         flagged = records.kind_of(record)
         kind = flagged & KIND
+        if self.own_ids is not None and self._is_foreign(record, kind):
+            self._add_foreign(offset, record)
+            return
         if kind not in TREE:
             self._add_other(offset, record, flagged)
             return
@@ -183,6 +195,63 @@ class LineTable:
         if line >= 0:
             self._note_facts(line, kind, flagged, record)
 
+    # Records of other sessions.  A program that switches sessions, or two that run in one
+    # directory, sometimes write to the wrong file.
+
+    def _is_foreign(self, record: Record, kind: int) -> bool:
+        """Whether a record names another session and hangs on no record of this one."""
+        session = record.get("sessionId")
+        if not isinstance(session, str) or self.own_ids is None or session in self.own_ids:
+            return False
+        if kind not in TREE:
+            return True
+        parent_uid = record.get("parentUuid")
+        parent = self._find_parent(parent_uid) if isinstance(parent_uid, str) else -1
+        return parent < 0 or self.kinds[parent] & KIND == FOREIGN
+
+    def _add_foreign(self, offset: int, record: Record) -> None:
+        uid, parent_uid = record.get("uuid"), record.get("parentUuid")
+        id_, line = hash(uid) if isinstance(uid, str) else 0, len(self.kinds)
+        parent = self._find_parent(parent_uid) if isinstance(parent_uid, str) and id_ else -1
+        if parent < 0:
+            self.foreign[line] = record["sessionId"]
+        if id_ in self._pending:
+            self.adopted.add(self._foreign_session(parent) or record["sessionId"])
+        known = self._recent.get(id_) if id_ else None
+        self._append(offset, FOREIGN | LOCAL, id_ if known is None else 0, parent)
+        if id_ and known is None:
+            self._remember(id_, line)
+
+    def _foreign_session(self, line: int) -> str | None:
+        """The session that a foreign record belongs to."""
+        while line >= 0 and line not in self.foreign:
+            line = self.parents[line]
+        return self.foreign.get(line)
+
+    def foreign_lines(self) -> dict[str, list[int]]:
+        """Lines of other sessions' records by their session."""
+        found: dict[str, list[int]] = {}
+        for line, kind in enumerate(self.kinds if self.foreign else ()):
+            if kind & KIND == FOREIGN and (session := self._foreign_session(line)):
+                found.setdefault(session, []).append(line)
+        return found
+
+    def _unless_foreign(self, first: int | None) -> int | None:
+        """An own record wins over another session's with the same id."""
+        if first is None or self.kinds[first] & KIND != FOREIGN:
+            return first
+        self.ids[first] = 0
+        return None
+
+    @property
+    def misjudged(self) -> frozenset[str] | None:
+        """Session ids that are this session's own after all: its records hang on theirs, or
+        there are no others (a copy under a new name).  Empty when all was judged right; None:
+        any id is this session's."""
+        if self.foreign and self._last_main < 0:
+            return None
+        return frozenset(self.adopted)
+
     def _place(self, offset: int, flagged: int, uid: str, parent_uid: str | None) -> int:
         """Put a record into the tree; -1 when its id was there before, and the first one wins."""
         id_ = hash(uid)
@@ -193,6 +262,10 @@ class LineTable:
         line = len(self.kinds)
         if first is None and self._last_main >= 0 and (parent < 0 or line - parent > _FAR):
             first = self._find(id_)
+        if self.foreign:
+            first = self._unless_foreign(first)
+            if parent >= 0 and self.kinds[parent] & KIND == FOREIGN:
+                self.adopted.add(self._foreign_session(parent) or "")
         if first is not None:
             self._append(offset, flagged | DUPLICATE, id_)
             self._recent[id_] = first
@@ -218,6 +291,8 @@ class LineTable:
             return
         self._last_main = self.newest = line
         self.explicit = self.cleared = False
+        if self.awaited is not None and record.get("sessionId") == self.awaited:
+            self.arrived = True
         if kind == ASSISTANT:
             self._note_calls(line, record)
         elif kind == RESULT:
@@ -385,7 +460,8 @@ class LineTable:
         if self._slow_lookups > _SLOW_LOOKUPS:
             self._known = {}
             for line, (known, kind) in enumerate(zip(self.ids, self.kinds, strict=True)):
-                if kind & KIND in TREE and not kind & DUPLICATE:
+                placed = kind & KIND in TREE or kind & KIND == FOREIGN
+                if placed and not kind & DUPLICATE:
                     self._known.setdefault(known, line)
             return self._known.get(id_)
         try:

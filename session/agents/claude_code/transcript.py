@@ -19,6 +19,7 @@ from session.agents.claude_code.records import (
     SPOKEN,
     Record,
 )
+from session.agents.claude_code.store import is_session_id
 from session.store.native_files import Identity
 from session.work import Work
 
@@ -45,12 +46,18 @@ def identity_of(stat: os.stat_result) -> Identity:
 class Transcript(BranchTable):
     """An indexed file.  `refresh` brings it up to date; everything else only reads."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, session: str | None = None) -> None:
+        """`session` is the session's id, where the file's name does not say it."""
         self.path = path
+        self.session = session or path.stem
         self._reset()
 
     def _reset(self) -> None:
-        super().__init__()
+        # A subagent's records carry its parent's id.
+        self._restart(frozenset((self.session,)) if is_session_id(self.session) else None)
+
+    def _restart(self, own_ids: frozenset[str] | None) -> None:
+        super().__init__(own_ids)
         self.identity: Identity | None = None
         self._guard = b""
         self.leaf_id: str | None = None
@@ -75,6 +82,9 @@ class Transcript(BranchTable):
                 self._reset()
             indexed = len(self.kinds)
             self._scan(fd, now.size, work or Work())
+            while self._judge_again():
+                self._scan(fd, now.size, work or Work())
+                indexed = 0
             self.identity = now
             self._choose(indexed)
         except BaseException:
@@ -82,6 +92,20 @@ class Transcript(BranchTable):
             raise
         finally:
             os.close(fd)
+
+    def _judge_again(self) -> bool:
+        """Whether it turned out wrong which records are the session's own; if so, begin anew."""
+        others = self.misjudged
+        if self.arrived:
+            self._reset()
+        elif self.own_ids is None or others == frozenset():
+            return False
+        elif others is None:
+            self._restart(None)
+            self.awaited = self.session
+        else:
+            self._restart(self.own_ids | others)
+        return True
 
     def is_current(self) -> bool:
         """Whether the file is as it was indexed; raises OSError when it cannot be read."""
@@ -135,6 +159,8 @@ class Transcript(BranchTable):
             setattr(self, name, getattr(self, name)[:])
         for name in (
             "gaps",
+            "foreign",
+            "adopted",
             "relocations",
             "recovered",
             "unterminated",
@@ -164,6 +190,10 @@ class Transcript(BranchTable):
             return
         for record in (*head, *tail):
             self.add_record(0, record)
+        if self.own_ids is not None and self.misjudged is None:
+            self._restart(None)
+            for record in (*head, *tail):
+                self.add_record(0, record)
 
     def _grow(
         self,
