@@ -17,11 +17,12 @@ RIG_STAMP := $(RIG)/node_modules/rig-$(call HASH,$(wildcard $(RIG)/package-lock.
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input -qq
 LOCKED := --require-hashes --only-binary :all:
 
-.PHONY: help demo test needs lint format bench lock clean
+.PHONY: help demo test fuzz needs lint format bench lock clean
 
 help:
 	@echo "make demo    fork, rewind and undo sample sessions in a temporary store (under a minute)"
 	@echo "make test    every test, with the real agent program against a scripted model"
+	@echo "make fuzz    coverage-guided fuzzing of all readers (10 minutes; ARGS='reader --seconds 60')"
 	@echo "make lint    formatting, lint and types"
 	@echo "make bench   ratios against peers and physical floors, measured in one run"
 	@echo "make format  let ruff rewrite what make lint would object to"
@@ -33,6 +34,9 @@ demo: $(RUN_STAMP)
 
 test: needs $(DEV_STAMP) $(RIG_STAMP)
 	@PATH="$(BIN):$$PATH" $(BIN)/python -m pytest -q $(ARGS)
+
+fuzz: $(DEV_STAMP)
+	@$(BIN)/python -m tests.fuzz $(ARGS)
 
 needs:
 	@for tool in git npm tmux; do command -v $$tool >/dev/null || { \

@@ -70,10 +70,13 @@ def derive(
     child.compactions = [
         Compaction(place[c.line], c.preserved) for c in source.compactions if place[c.line] >= 0
     ]
-    for prompt, before in zip(source.prompts, source.prompt_parents, strict=True):
+    turns = zip(source.prompts, source.prompt_parents, source.prompt_ids, strict=True)
+    for prompt, before, prompt_id in turns:
         if place[prompt] >= 0:
             child.prompts.append(place[prompt])
             child.prompt_parents.append(place[before])
+            child.prompt_ids.append(prompt_id)
+    child.parents_below = source.parents_below
     child.measure()
     child.offsets.append(offsets[count] if len(offsets) > count else child.scanned)
     child.note_known(child.read(_telling(child, count)))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from array import array
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from itertools import islice, pairwise
 
@@ -81,6 +82,7 @@ class LineTable:
         # The turns of all branches: prompt lines, and for each the prompt line before it.
         self.prompts = array("I")
         self.prompt_parents = array("i")
+        self.prompt_ids = array("q")  # hashed promptIds, 0 for none
         # Facts about the whole.
         self.first: Record = {}
         self.cwd: str | None = None
@@ -119,13 +121,12 @@ class LineTable:
         # Scanning state.
         self.settled_late = False  # a parent came after its absence was bridged
         self.parents_moved = False
-        self._parents_below = False  # some parent stands behind its child in the file
+        self.parents_below = False  # some parent stands behind its child in the file
         self._recent: dict[int, int] = {}
         self._known: dict[int, int] | None = None
         self._slow_lookups = 0
         self._pending: dict[int, list[Missing]] = {}
         self._last_main = -1
-        self._last_prompt_id: str | None = None
 
     def add_lines(self, position: int, lines: list[bytes]) -> int:
         """Add whole lines, of which the first starts at byte `position`; returns where the next
@@ -179,13 +180,10 @@ class LineTable:
         if kind not in TREE:
             self._add_other(offset, record, flagged)
             return
-        if kind == PROMPT:
-            # A prompt typed while a turn runs carries that turn's promptId.
-            prompt_id = record.get("promptId")
-            if not flagged & SIDECHAIN:
-                if isinstance(prompt_id, str) and prompt_id == self._last_prompt_id:
-                    kind, flagged = NOTE, flagged & ~KIND | NOTE
-                self._last_prompt_id = prompt_id if isinstance(prompt_id, str) else None
+        if flagged == PROMPT and self._goes_on(record):
+            kind = flagged = NOTE
+        if self.awaited is not None and not flagged & SIDECHAIN:
+            self.arrived |= record.get("sessionId") == self.awaited
         parent_uid = record.get("parentUuid")
         if parent_uid is None and kind == COMPACT:
             parent_uid = record.get("logicalParentUuid")
@@ -193,7 +191,21 @@ class LineTable:
             offset, flagged, record["uuid"], parent_uid if isinstance(parent_uid, str) else None
         )
         if line >= 0:
+            if flagged == PROMPT:
+                self.prompt_ids.append(_prompt_id(record))
             self._note_facts(line, kind, flagged, record)
+
+    def _goes_on(self, record: Record) -> bool:
+        """Whether a prompt was typed while a turn ran: it carries that turn's promptId."""
+        id_, parent_uid = _prompt_id(record), record.get("parentUuid")
+        if not id_ or not isinstance(parent_uid, str):
+            return False
+        parent = self._find_parent(parent_uid)
+        if parent < 0 or self.kinds[parent] & (SIDECHAIN | LOCAL):
+            parent = self._last_main  # as a missing parent will be bridged
+        turn = self.owner(parent)
+        at = bisect_left(self.prompts, turn) if turn >= 0 else len(self.prompts)
+        return at < len(self.prompts) and self.prompt_ids[at] == id_ and self.prompts[at] == turn
 
     # Records of other sessions.  A program that switches sessions, or two that run in one
     # directory, sometimes write to the wrong file.
@@ -291,8 +303,6 @@ class LineTable:
             return
         self._last_main = self.newest = line
         self.explicit = self.cleared = False
-        if self.awaited is not None and record.get("sessionId") == self.awaited:
-            self.arrived = True
         if kind == ASSISTANT:
             self._note_calls(line, record)
         elif kind == RESULT:
@@ -346,9 +356,6 @@ class LineTable:
                 self._note_move(record)
                 continue
             self._note_whole(kind, flagged, record)
-            if kind == PROMPT and not flagged & SIDECHAIN:
-                prompt_id = record.get("promptId")
-                self._last_prompt_id = prompt_id if isinstance(prompt_id, str) else None
 
     def remember_end(self, lines: int) -> None:
         """Be ready for lines that are added: know the ids of the last ones, and the newest."""
@@ -492,7 +499,7 @@ class LineTable:
         """A record that others already named as their parent has come."""
         for waiting in self._pending.pop(id_, ()):
             self.parents[waiting.line] = line
-            self.parents_moved = self._parents_below = True
+            self.parents_moved = self.parents_below = True
             if self.gaps.pop(waiting.line, None) is not None:
                 self.kinds[waiting.line] &= ~GAP
                 self.settled_late = True
@@ -534,7 +541,7 @@ class LineTable:
         for waiting in self._pending.values():
             for missing in waiting:
                 neighbour = self._main_before(missing.line)
-                if self._parents_below and self.descends(neighbour, missing.line):
+                if self.parents_below and self.descends(neighbour, missing.line):
                     neighbour = -1  # a bridge to its own descendant would close a circle
                 self._bridge(missing, neighbour)
         if self.parents_moved:
@@ -549,6 +556,11 @@ class LineTable:
             if kind & KIND in TREE and not kind & (SIDECHAIN | DUPLICATE):
                 return at
         return -1
+
+
+def _prompt_id(record: Record) -> int:
+    prompt_id = record.get("promptId")
+    return hash(prompt_id) if isinstance(prompt_id, str) else 0
 
 
 def _restarts(piece: bytes) -> Iterator[int]:

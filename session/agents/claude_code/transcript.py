@@ -34,6 +34,7 @@ _COLUMNS = (
     "kinds",
     "prompts",
     "prompt_parents",
+    "prompt_ids",
     "chain",
     "turn_starts",
 )
