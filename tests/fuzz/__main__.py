@@ -36,7 +36,7 @@ def run(target: str, seconds: int) -> bool:
             text=True,
             check=False,
         )
-    said = done.stderr.splitlines()
+    said = [line for line in done.stderr.splitlines() if not line.startswith(("#", "INFO", "\t"))]
     runs = next((line.split()[-1] for line in said if "number_of_executed_units" in line), "0")
     found = sorted(set(cases.iterdir()) - before)
     if done.returncode == 0 and int(runs):

@@ -16,12 +16,12 @@ from server.methods import VERBS
 from session.agents.claude_code import records
 from session.agents.claude_code.agent import ClaudeCode
 from session.agents.claude_code.history import History
-from session.agents.claude_code.records import DUPLICATE, FOREIGN, KIND, TREE
+from session.agents.claude_code.records import DUPLICATE, FOREIGN, KIND, PROMPT, TREE
 from session.agents.claude_code.splice import Editor
 from session.agents.claude_code.store import ClaudeStore
 from session.agents.claude_code.transcript import Transcript
 from session.errors import InvalidParams, SessionDamaged
-from session.model import Boundary
+from session.model import Boundary, fields_of
 from session.work import Work
 
 SESSION = "5e551014-0000-4000-8000-000000000001"
@@ -71,7 +71,8 @@ def reader(data: bytes) -> None:
     summary = history.summary
     assert summary.turn_count == history.turn_count
     turns = history.turns(range(1, history.turn_count + 1))
-    orjson.dumps([turn.prompt for turn in turns])
+    orjson.dumps(turns, default=fields_of)
+    orjson.dumps([fields_of(summary), history.gaps(), history.branches()], default=fields_of)
     active = [branch for branch in history.branches() if branch.active]
     assert len(active) == 1
     every = history.turns_of(history.branch_turns("all"))
@@ -80,10 +81,9 @@ def reader(data: bytes) -> None:
         cursor: str | None = None
         for _ in range(4):
             _, items, cursor = history.items(turn.turn_id, 1 << 16, cursor)
-            orjson.dumps([item.text for item in items])
+            orjson.dumps(items, default=fields_of)
             if cursor is None:
                 break
-    history.gaps()
     assert world.path.read_bytes() == data
     _in_two_steps(world.path, data, t)
 
@@ -110,7 +110,7 @@ def fork(data: bytes) -> None:
     world = _world()
     agent, history = world.open(data)
     kept = len(data) % (history.turn_count + 1)
-    if not kept:
+    if not kept or _repeats_prompt_ids(history.transcript):
         return
     plan = agent.plan_fork(
         history,
@@ -135,6 +135,15 @@ def fork(data: bytes) -> None:
         record = records.parse(line)
         assert record is not None and record.get("sessionId") in (CHILD, None)
     assert world.path.read_bytes() == data
+
+
+def _repeats_prompt_ids(transcript: Transcript) -> bool:
+    """Which turn such a prompt belongs to depends on all that stands before it in the file."""
+    ids: dict[str, set[str]] = {}
+    for _, record in transcript.read(list(range(len(transcript.kinds)))):
+        if records.kind_of(record) == PROMPT and "promptId" in record:
+            ids.setdefault(str(record["promptId"]), set()).add(record["uuid"])
+    return any(len(of) > 1 for of in ids.values())
 
 
 def splicer(data: bytes) -> None:

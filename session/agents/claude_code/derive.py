@@ -76,6 +76,7 @@ def derive(
             child.prompts.append(place[prompt])
             child.prompt_parents.append(place[before])
             child.prompt_ids.append(prompt_id)
+    child.has_own = True
     child.parents_below = source.parents_below
     child.measure()
     child.offsets.append(offsets[count] if len(offsets) > count else child.scanned)

@@ -122,7 +122,7 @@ def build(
         plan.child_id,
         cwd=plan.cwd,
         entrypoint="cli" if transcript.entrypoints - {"cli"} else None,
-        any_id=transcript.own_ids != frozenset((plan.source_id,)),
+        any_id=transcript.mixed or transcript.own_ids != frozenset((plan.source_id,)),
         new_results=str(stage.destination.with_suffix("") / "tool-results"),
     )
     with osfile.writing(stage.file) as file:

@@ -86,17 +86,23 @@ def parse(line: bytes | memoryview) -> Record | None:
     """A line as a record, None when it is not one JSON object.
 
     The program writes lone surrogates as escapes and tools write bytes that are not UTF-8;
-    orjson refuses both, the standard library's parser takes them.
+    orjson refuses both, the standard library's parser takes them.  Each becomes U+FFFD.
     """
     try:
         value = orjson.loads(line)
     except orjson.JSONDecodeError:
         text = bytes(line).strip(b"\x00 \t\r\n\xef\xbb\xbf").decode("utf-8", "replace")
         try:
-            value = json.loads(text)
+            value = _encodable(json.loads(text))
         except (ValueError, RecursionError):
             return None
     return value if isinstance(value, dict) else None
+
+
+def _encodable(value: Any) -> Any:
+    """A parsed value without lone surrogates, which no encoder takes."""
+    text = json.dumps(value, ensure_ascii=False)
+    return value if clean(text) == text else json.loads(clean(text))
 
 
 def parse_said(line: bytes) -> Record | None:

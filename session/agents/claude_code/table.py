@@ -10,7 +10,7 @@ import re
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
-from itertools import islice, pairwise
+from itertools import chain, islice, pairwise
 
 from attrs import define
 
@@ -103,6 +103,7 @@ class LineTable:
         self.agent_calls: dict[str, int] = {}
         self.gaps: dict[int, Missing] = {}
         self.compactions: list[Compaction] = []
+        self.circles: list[int] = []  # records that descend from themselves: taken for roots
         self.recovered: list[int] = []  # records of damaged lines, which the agent does not see
         self.unterminated: list[int] = []  # records that another one is glued to
         self.open_end = False  # the last line was read without its newline
@@ -110,9 +111,10 @@ class LineTable:
         # Foreign records that hang on no other record here, and whose they are.
         self.foreign: dict[int, str] = {}
         self.adopted: set[str] = set()  # sessions on whose records this one's own hang
-        # Where any id was taken for this session's own: the id that would show that wrong.
+        self.mixed = False  # records that are its own carry another session's id
+        self.has_own = False  # some message names this session, or none
+        # Where any id is taken for this session's own: the id that shows that wrong.
         self.awaited: str | None = None
-        self.arrived = False
         # What the agent's choice of a branch depends on.
         self.newest = -1
         self.pointer: int | None = None
@@ -125,7 +127,9 @@ class LineTable:
         self._recent: dict[int, int] = {}
         self._known: dict[int, int] | None = None
         self._slow_lookups = 0
-        self._pending: dict[int, list[Missing]] = {}
+        self._pending: dict[int, list[Missing]] = {}  # by the id of the parent
+        self._aside: list[Missing] = []  # of these the parent stands on a side chain
+        self._bridges: dict[int, int] = {}  # which neighbour stands in for a missing parent
         self._last_main = -1
 
     def add_lines(self, position: int, lines: list[bytes]) -> int:
@@ -182,8 +186,10 @@ class LineTable:
             return
         if flagged == PROMPT and self._goes_on(record):
             kind = flagged = NOTE
-        if self.awaited is not None and not flagged & SIDECHAIN:
-            self.arrived |= record.get("sessionId") == self.awaited
+        if not (self.has_own or flagged & SIDECHAIN):
+            session = record.get("sessionId")
+            self.has_own = not isinstance(session, str) or session == self.awaited
+            self.has_own |= self.own_ids is not None and session in self.own_ids
         parent_uid = record.get("parentUuid")
         if parent_uid is None and kind == COMPACT:
             parent_uid = record.get("logicalParentUuid")
@@ -200,12 +206,17 @@ class LineTable:
         id_, parent_uid = _prompt_id(record), record.get("parentUuid")
         if not id_ or not isinstance(parent_uid, str):
             return False
-        parent = self._find_parent(parent_uid)
-        if parent < 0 or self.kinds[parent] & (SIDECHAIN | LOCAL):
-            parent = self._last_main  # as a missing parent will be bridged
-        turn = self.owner(parent)
-        at = bisect_left(self.prompts, turn) if turn >= 0 else len(self.prompts)
-        return at < len(self.prompts) and self.prompt_ids[at] == id_ and self.prompts[at] == turn
+        line = self._find_parent(parent_uid)
+        if line < 0 or self.kinds[line] & (SIDECHAIN | LOCAL):
+            line = self._last_main
+        for _ in range(len(self.kinds)):
+            if line < 0 or self.kinds[line] & KIND == PROMPT:
+                break
+            # A missing parent will be bridged to the line before.
+            gap = self.kinds[line] & GAP
+            line = self._main_before(line) if gap else self.parents[line]
+        at = bisect_left(self.prompts, line) if line >= 0 else len(self.prompts)
+        return at < len(self.prompts) and self.prompt_ids[at] == id_ and self.prompts[at] == line
 
     # Records of other sessions.  A program that switches sessions, or two that run in one
     # directory, sometimes write to the wrong file.
@@ -219,7 +230,9 @@ class LineTable:
             return True
         parent_uid = record.get("parentUuid")
         parent = self._find_parent(parent_uid) if isinstance(parent_uid, str) else -1
-        return parent < 0 or self.kinds[parent] & KIND == FOREIGN
+        foreign = parent < 0 or self.kinds[parent] & KIND == FOREIGN
+        self.mixed |= not foreign
+        return foreign
 
     def _add_foreign(self, offset: int, record: Record) -> None:
         uid, parent_uid = record.get("uuid"), record.get("parentUuid")
@@ -227,9 +240,9 @@ class LineTable:
         parent = self._find_parent(parent_uid) if isinstance(parent_uid, str) and id_ else -1
         if parent < 0:
             self.foreign[line] = record["sessionId"]
-        if id_ in self._pending:
+        known = self._find(id_) if id_ else None
+        if known is None and id_ in self._pending:
             self.adopted.add(self._foreign_session(parent) or record["sessionId"])
-        known = self._recent.get(id_) if id_ else None
         self._append(offset, FOREIGN | LOCAL, id_ if known is None else 0, parent)
         if id_ and known is None:
             self._remember(id_, line)
@@ -260,7 +273,7 @@ class LineTable:
         """Session ids that are this session's own after all: its records hang on theirs, or
         there are no others (a copy under a new name).  Empty when all was judged right; None:
         any id is this session's."""
-        if self.foreign and self._last_main < 0:
+        if self.foreign and not self.has_own:
             return None
         return frozenset(self.adopted)
 
@@ -268,10 +281,12 @@ class LineTable:
         """Put a record into the tree; -1 when its id was there before, and the first one wins."""
         id_ = hash(uid)
         first = self._recent.get(id_)
-        if first is None and self._pending:
-            self._settle(id_, len(self.kinds))
-        parent = self._find_parent(parent_uid)
         line = len(self.kinds)
+        # For the main line a parent on a side chain is none.
+        settled = first is None and not flagged & SIDECHAIN and self._settle(id_, line)
+        parent = self._find_parent(parent_uid)
+        if settled and self.descends(parent, line):
+            self._cut_circle(parent, line)
         if first is None and self._last_main >= 0 and (parent < 0 or line - parent > _FAR):
             first = self._find(id_)
         if self.foreign:
@@ -281,7 +296,7 @@ class LineTable:
         if first is not None:
             self._append(offset, flagged | DUPLICATE, id_)
             self._recent[id_] = first
-            if not flagged & SIDECHAIN:
+            if not (flagged | self.kinds[first]) & SIDECHAIN:
                 self.newest = first
                 self.explicit = self.cleared = False
             return -1
@@ -291,10 +306,14 @@ class LineTable:
             self.prompts.append(line)
             self.prompt_parents.append(self.owner(parent))
         if parent_uid is not None and not flagged & SIDECHAIN:
+            missing = Missing(line, parent_uid)
             if parent < 0:
-                self._pending.setdefault(hash(parent_uid), []).append(Missing(line, parent_uid))
+                self.kinds[line] |= GAP
+                self._pending.setdefault(hash(parent_uid), []).append(missing)
             elif self.kinds[parent] & SIDECHAIN:
-                self._bridge(Missing(line, parent_uid), self._last_main)
+                self.kinds[line] |= GAP
+                self.parents[line] = -1
+                self._aside.append(missing)
         return line
 
     def _note_facts(self, line: int, kind: int, flagged: int, record: Record) -> None:
@@ -495,56 +514,59 @@ class LineTable:
         line = line if line is not None else self._find(id_)
         return line if line is not None and line < len(self.kinds) else None
 
-    def _settle(self, id_: int, line: int) -> None:
-        """A record that others already named as their parent has come."""
-        for waiting in self._pending.pop(id_, ()):
+    def _settle(self, id_: int, line: int) -> bool:
+        """Whether others already named this record, which now comes, as their parent."""
+        waiting_for = self._pending.pop(id_, ())
+        for waiting in waiting_for:
             self.parents[waiting.line] = line
+            self.kinds[waiting.line] &= ~GAP
             self.parents_moved = self.parents_below = True
-            if self.gaps.pop(waiting.line, None) is not None:
-                self.kinds[waiting.line] &= ~GAP
-                self.settled_late = True
+            self.settled_late |= self.gaps.pop(waiting.line, None) is not None
+        return bool(waiting_for)
+
+    def _cut_circle(self, line: int, newest: int) -> None:
+        """Of records that descend from each other the one that named a later one is a root."""
+        while self.parents[line] != newest:
+            line = self.parents[line]
+        self.parents[line] = -1
+        self.circles.append(line)
 
     def owner(self, line: int) -> int:
         """The prompt line of the turn that a line belongs to, -1 for none."""
         kinds, parents = self.kinds, self.parents
-        for _ in range(len(kinds)):
-            if line < 0 or kinds[line] & KIND == PROMPT:
-                return line
+        while line >= 0 and kinds[line] & KIND != PROMPT:
             line = parents[line]
-        return -1
+        return line
 
     def spoken(self, line: int) -> int:
         """The nearest user or assistant record at or above a line."""
-        for _ in range(len(self.parents)):
-            if line < 0 or self.kinds[line] & KIND in SPOKEN:
-                return line
+        while line >= 0 and self.kinds[line] & KIND not in SPOKEN:
             line = self.parents[line]
-        return -1
+        return line
 
     def descends(self, line: int, ancestor: int) -> bool:
-        for _ in range(len(self.parents)):
-            if line == ancestor:
-                return True
-            if line < 0:
-                return False
+        while line >= 0 and line != ancestor:
             line = self.parents[line]
-        return False
+        return line >= 0
 
-    def _bridge(self, missing: Missing, neighbour: int) -> None:
-        self.parents_moved |= self.parents[missing.line] != neighbour
-        self.parents[missing.line] = neighbour
-        self.kinds[missing.line] |= GAP
-        self.gaps[missing.line] = missing
+    def part_gaps(self) -> None:
+        """Before lines are added: as it was while the earlier ones were read."""
+        for line in self._bridges:
+            self.parents[line] = -1
 
     def bridge_gaps(self) -> None:
         """Let a neighbour stand in for each parent that no line has."""
-        for waiting in self._pending.values():
-            for missing in waiting:
-                neighbour = self._main_before(missing.line)
-                if self.parents_below and self.descends(neighbour, missing.line):
-                    neighbour = -1  # a bridge to its own descendant would close a circle
-                self._bridge(missing, neighbour)
-        if self.parents_moved:
+        gaps = [*self._aside, *chain.from_iterable(self._pending.values())]
+        gaps.sort(key=lambda missing: missing.line)
+        before, self._bridges = self._bridges, {}
+        for missing in gaps:
+            line = missing.line
+            neighbour = self._main_before(line)
+            if self.parents_below and self.descends(neighbour, line):
+                neighbour = -1  # a bridge to its own descendant would close a circle
+            self.parents[line] = self._bridges[line] = neighbour
+            self.gaps[line] = missing
+        if self.parents_moved or self._bridges != before:
             owners = [self.owner(self.parents[prompt]) for prompt in self.prompts]
             self.prompt_parents = array("i", owners)
             self.parents_moved = False

@@ -54,8 +54,12 @@ class Transcript(BranchTable):
         self._reset()
 
     def _reset(self) -> None:
+        self._restart(self._expected_ids)
+
+    @property
+    def _expected_ids(self) -> frozenset[str] | None:
         # A subagent's records carry its parent's id.
-        self._restart(frozenset((self.session,)) if is_session_id(self.session) else None)
+        return frozenset((self.session,)) if is_session_id(self.session) else None
 
     def _restart(self, own_ids: frozenset[str] | None) -> None:
         super().__init__(own_ids)
@@ -79,10 +83,16 @@ class Transcript(BranchTable):
             if self.continues_in(fd, now):
                 self._bookmark()
                 self._detach()
+                self.part_gaps()
             elif not self._go_back(fd, now):
                 self._reset()
-            indexed = len(self.kinds)
+            indexed, foreign = len(self.kinds), len(self.foreign)
             self._scan(fd, now.size, work or Work())
+            if self.own_ids != self._expected_ids and len(self.foreign) > foreign:
+                # Who is foreign was judged before these came.
+                self._reset()
+                self._scan(fd, now.size, work or Work())
+                indexed = 0
             while self._judge_again():
                 self._scan(fd, now.size, work or Work())
                 indexed = 0
@@ -97,7 +107,7 @@ class Transcript(BranchTable):
     def _judge_again(self) -> bool:
         """Whether it turned out wrong which records are the session's own; if so, begin anew."""
         others = self.misjudged
-        if self.arrived:
+        if self.awaited is not None and self.has_own:
             self._reset()
         elif self.own_ids is None or others == frozenset():
             return False
@@ -140,6 +150,7 @@ class Transcript(BranchTable):
         self.__dict__.update(mark.__dict__)
         self._known = None  # it may know lines that came later
         self._detach()
+        self.part_gaps()
         return True
 
     def measure(self) -> None:
@@ -162,6 +173,7 @@ class Transcript(BranchTable):
             "gaps",
             "foreign",
             "adopted",
+            "circles",
             "relocations",
             "recovered",
             "unterminated",
@@ -174,6 +186,7 @@ class Transcript(BranchTable):
         ):
             setattr(self, name, getattr(self, name).copy())
         self._pending = {id_: waiting[:] for id_, waiting in self._pending.items()}
+        self._aside = self._aside[:]
         self._side_results = (self._side_results[0][:], self._side_results[1][:])
 
     def glance(self) -> None:
