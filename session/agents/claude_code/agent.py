@@ -146,7 +146,7 @@ class ClaudeCode:
             logging.getLogger(__name__).exception("%s cannot be read", file.path)
             skipped.append(Skipped(file.path, f"it cannot be understood ({error!r})"))
             return None
-        if history.transcript.is_empty and not history.transcript.forked_from:
+        if _holds_nothing(history.transcript):
             skipped.append(Skipped(file.path, "no readable message"))
             return None
         return history.summary.packed(file.identity)
@@ -155,6 +155,8 @@ class ClaudeCode:
         identity = history.transcript.identity
         if identity is None or not identity.size or history.transcript.path.name == "session":
             return None
+        if _holds_nothing(history.transcript):
+            return None  # a listing skips it
         entry = history.summary.packed(identity)
         if self._known.get(entry.path) == entry:
             return None
@@ -327,6 +329,11 @@ class ClaudeCode:
         transcript.identity = NO_FILE
         transcript.cwd = transcript.last_cwd = cwd
         return histories.History(transcript, native_id, self.live())
+
+
+def _holds_nothing(transcript: Transcript) -> bool:
+    """Whether nothing in a file is a session: a fork with no turn yet is one."""
+    return transcript.is_empty and not transcript.forked_from
 
 
 def _larger(one: CachedFile, other: CachedFile, skipped: list[Skipped]) -> CachedFile:
