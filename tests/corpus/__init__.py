@@ -12,7 +12,17 @@ The tests of reading, of checking and of repairing all run over the same cases.
 
 from __future__ import annotations
 
-from tests.corpus import chains, conversations, encodings, files, lines, places
+from tests.corpus import chains, conversations, encodings, files, lines, places, strays
 from tests.corpus.case import CASES, Case
 
-__all__ = ["CASES", "Case", "chains", "conversations", "encodings", "files", "lines", "places"]
+__all__ = [
+    "CASES",
+    "Case",
+    "chains",
+    "conversations",
+    "encodings",
+    "files",
+    "lines",
+    "places",
+    "strays",
+]

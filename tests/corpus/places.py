@@ -123,8 +123,18 @@ def f111_a_session_that_is_overdue(world: World) -> Case:
 @case
 def f111_a_store_that_keeps_its_sessions(world: World) -> Case:
     (world.store).mkdir(parents=True)
-    (world.store / "settings.json").write_bytes(b'{"cleanupPeriodDays": 3}')
-    (world.store / "settings.local.json").write_bytes(b'{"cleanupPeriodDays": 365}')
+    (world.store / "settings.json").write_bytes(b'{"cleanupPeriodDays": 365}')
+    found = written(world, told(world, *FOUR))
+    when = time.time() - 100 * DAY
+    os.utime(found.path, (when, when))
+    return found
+
+
+@case
+def f111_a_setting_that_the_program_refuses(world: World) -> Case:
+    """With an error in this setting the program cleans up nothing."""
+    (world.store).mkdir(parents=True)
+    (world.store / "settings.json").write_bytes(b'{"cleanupPeriodDays": 0}')
     found = written(world, told(world, *FOUR))
     when = time.time() - 100 * DAY
     os.utime(found.path, (when, when))

@@ -17,7 +17,7 @@ from session.agents.base import Built, ForkPlan, Listing, Summary
 from session.agents.claude_code.store import ClaudeStore, NativeFile, is_session_id
 from session.errors import InvalidParams
 from session.later import later
-from session.model import AgentInfo, Live, Resume, Skipped
+from session.model import AgentInfo, Finding, Live, Resume, Skipped
 from session.store.native_files import NO_FILE, CachedFile
 from session.work import Work
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import logging
 
     from session import effects, staging
-    from session.agents.claude_code import fork, rewind
+    from session.agents.claude_code import checking, fork, rewind
     from session.agents.claude_code import history as histories
     from session.agents.claude_code import transcript as transcripts
     from session.agents.claude_code.cut import Cut
@@ -36,6 +36,7 @@ else:
     # A listing mostly shows what is known: it reads no transcript and changes nothing.
     effects = later("session.effects")
     logging = later("logging")
+    checking = later("session.agents.claude_code.checking")
     fork = later("session.agents.claude_code.fork")
     histories = later("session.agents.claude_code.history")
     rewind = later("session.agents.claude_code.rewind")
@@ -198,6 +199,9 @@ class ClaudeCode:
         finally:
             lock.release()
         return histories.History(view, native_id or path.stem, self.live())
+
+    def check(self, history: History, *, siblings: bool, work: Work) -> list[Finding]:
+        return checking.check(self.store, history, siblings=siblings, work=work)
 
     def resume(self, summary: Summary) -> Resume:
         native_id = summary.native_id
