@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from pathlib import Path
 
 from session.agents.claude_code.checking.findings import Findings, count
 from session.agents.claude_code.checking.walk import Physical
@@ -23,10 +22,9 @@ class Companions:
         self._findings = findings
         self._outputs = t.path.with_suffix("") / "tool-results"
         self._backups = store.file_history / history.native_id
-        # What has been looked for: whether it is there, by path.
-        self._there: dict[str, bool] = {}
+        self._kept: frozenset[str] | None = None  # names of the backups that are there
         self._first_gone = {"output": -1, "backup": -1}
-        self._gone: dict[str, list[str]] = {"output": [], "backup": []}
+        self._gone: dict[str, dict[str, None]] = {"output": {}, "backup": {}}
 
     def look(self, line: Physical, record: Record) -> None:
         row = line.rows[0]
@@ -35,30 +33,37 @@ class Companions:
             for match in _OUTPUT.finditer(line.data):
                 name = match["name"].decode("utf-8", "replace")
                 path = match["path"].decode("utf-8", "replace")
-                self._ask("output", row, str(self._outputs / name), path)
+                if not (os.path.isfile(self._outputs / name) or os.path.isfile(path)):
+                    self._miss("output", row, path)
         elif kind == SNAPSHOT:
             snapshot = record.get("snapshot")
             backups = snapshot.get("trackedFileBackups") if isinstance(snapshot, dict) else None
             for backup in backups.values() if isinstance(backups, dict) else ():
                 named = backup.get("backupFileName") if isinstance(backup, dict) else None
-                if isinstance(named, str) and named and os.sep not in named:
-                    self._ask("backup", row, str(self._backups / named))
+                if isinstance(named, str) and named not in self._backups_there():
+                    self._miss("backup", row, named)
 
-    def _ask(self, kind: str, row: int, *paths: str) -> None:
-        if paths[0] in self._there:
-            return
-        there = self._there[paths[0]] = any(os.path.isfile(path) for path in paths)
-        if not there:
-            self._gone[kind].append(paths[-1])
-            if self._first_gone[kind] < 0:
-                self._first_gone[kind] = row
+    def _backups_there(self) -> frozenset[str]:
+        if self._kept is None:
+            # A long session names tens of thousands.
+            try:
+                self._kept = frozenset(os.listdir(self._backups))
+            except OSError:
+                self._kept = frozenset()
+        return self._kept
+
+    def _miss(self, kind: str, row: int, name: str) -> None:
+        self._gone[kind][name] = None
+        if self._first_gone[kind] < 0:
+            self._first_gone[kind] = row
 
     def finish(self) -> None:
         for kind, one, several, loss in _KINDS:
             gone = self._gone[kind]
             if not gone:
                 continue
-            named = gone[0] if len(gone) == 1 else f"the first is {Path(gone[0]).name}"
+            first = next(iter(gone))
+            named = first if len(gone) == 1 else f"the first is {os.path.basename(first)}"
             self._findings.add(
                 "missing_companion",
                 f"{count(len(gone), one, several)} that the session refers to "

@@ -24,7 +24,7 @@ class _Draft:
     row: int
     line: int | None
     offset: int | None
-    turn_id: str | None
+    of: int
 
 
 class Findings:
@@ -51,11 +51,12 @@ class Findings:
         *,
         line: int | None = None,
         offset: int | None = None,
-        turn_id: str | None = None,
+        of: int = -1,
     ) -> None:
-        """One finding, at a row of the table or at a line of the file or nowhere in it."""
+        """One finding, at a row of the table or at a line of the file or nowhere in it; its
+        turn is that of the row `of`, else of `row`."""
         assert code in CODES, code
-        draft = _Draft(code, message, row, line, offset, turn_id)
+        draft = _Draft(code, message, row, line, offset, of if of >= 0 else row)
         count = self._counts[code] = self._counts.get(code, 0) + 1
         if count <= _MOST:
             self._drafts.append(draft)
@@ -79,17 +80,16 @@ class Findings:
         return found
 
     def _placed(self, draft: _Draft) -> Finding:
-        line, offset, turn_id = draft.line, draft.offset, draft.turn_id
+        line, offset = draft.line, draft.offset
         if draft.row >= 0:
             line, offset = self.line_of(draft.row), self._start(draft.row)
-            turn_id = turn_id or self._turn_of(draft.row)
         known = CODES[draft.code]
         return Finding(
             code=draft.code,
             severity=known.severity,
             line=line,
             byte_offset=offset,
-            turn_id=turn_id,
+            turn_id=self._turn_of(draft.of) if draft.of >= 0 else None,
             message=draft.message,
             repair=known.repair,
         )

@@ -94,8 +94,9 @@ class Lines:
             self._findings.add(
                 "foreign_records",
                 f"{count(len(rows), 'record')} from here on belong to session {session}: a "
-                "program wrote them into the wrong file. They are no turns of this session; "
-                "Claude Code may take them for some. The repair leaves them out, and a repair of "
+                "program wrote them into the wrong file. They are no turns of this session, but "
+                "Claude Code does not tell them apart: it goes on from the newest record, and may "
+                "forget all of this session's. The repair leaves them out; a repair of "
                 f"{session} collects them.",
                 rows[0],
             )
@@ -220,6 +221,7 @@ class Lines:
             "in mid-write and the next one wrote on. Claude Code sees none of it; the repair gives "
             f"{'the record a line of its own' if whole == 1 else 'each record a line of its own'}.",
             row,
+            of=next(at for at in line.rows if t.kinds[at] & KIND != TORN),
         )
 
     def _tell_huge(self, line: Physical) -> None:
@@ -244,8 +246,8 @@ class Lines:
             self._findings.add(
                 "nul_bytes",
                 f"{count(left, 'NUL byte')} at the end of the file: its size was written, its "
-                "bytes were not. What Claude Code writes next goes behind them and is not seen "
-                "again; the repair leaves them out.",
+                "bytes were not. The first record that Claude Code writes next goes behind them and "
+                "is lost; the repair leaves them out.",
                 line=line,
                 offset=offset,
             )
@@ -259,9 +261,9 @@ class Lines:
         elif not live and head.strip():
             self._findings.add(
                 "torn_end",
-                f"The last line ({size(left)}) is unfinished and nobody is writing it. What Claude "
-                "Code writes next goes on the same line and is lost with it; the repair leaves it "
-                "out.",
+                f"The last line ({size(left)}) is unfinished and nobody is writing it. The first "
+                "record that Claude Code writes next goes on the same line and is lost; the "
+                "repair leaves the unfinished one out.",
                 line=line,
                 offset=offset,
             )

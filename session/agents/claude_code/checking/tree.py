@@ -54,8 +54,10 @@ def _gaps(t: Transcript, findings: Findings) -> None:
                 "missing_parent",
                 f"This record follows {missing}, which is not in the file. What stands before "
                 f"({count(row, 'line')}, {count(prompts, 'prompt')}) hangs together with what "
-                "follows only by its place in the file; a person may have rewound here. The "
-                "repair joins both sides, or with cut_gaps keeps what follows.",
+                "follows only by its place in the file; a person may have rewound here. Claude "
+                "Code goes on from the nearest record of the five seconds before, or else forgets "
+                "what stands before. The repair joins both sides, or with cut_gaps keeps what "
+                "follows.",
                 row,
             )
 
