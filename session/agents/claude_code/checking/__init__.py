@@ -18,7 +18,7 @@ from session.agents.claude_code.checking import (
     tree,
 )
 from session.agents.claude_code.checking.findings import Findings
-from session.agents.claude_code.checking.walk import walk
+from session.agents.claude_code.checking.walk import physical_lines
 from session.agents.claude_code.history import History
 from session.agents.claude_code.store import ClaudeStore
 from session.model import Finding
@@ -47,12 +47,14 @@ def check(store: ClaudeStore, history: History, *, siblings: bool, work: Work) -
         said = conversation.Conversation(history, findings)
         weighed = sizes.Sizes(transcript, findings)
         named = companions.Companions(store, history, findings)
-        for line in walk(transcript, fd, total, work):
+        for line in physical_lines(transcript, fd, total, work):
             record = told.look(line)
             if record is not None:
                 said.look(line, record)
                 weighed.look(line, record)
                 named.look(line, record)
+            elif len(line.data) < line.size:
+                said.pass_over()
         told.finish(fd, live=history.open_in is not None)
         said.finish()
         weighed.finish()

@@ -57,6 +57,11 @@ class Conversation:
         self._server_calls: dict[str, _Call] = {}
         self._server_results: dict[str, _Call] = {}
         self._queue: list[_Queued] = []
+        self._passed_over = False
+
+    def pass_over(self) -> None:
+        """A line was too long to be looked into; the index has read it."""
+        self._passed_over = True
 
     def look(self, line: Physical, record: Record) -> None:
         row = line.rows[0]
@@ -107,6 +112,8 @@ class Conversation:
             at = self._at[call.row]
             if at >= busy or (at == _ASIDE and self._live):
                 continue
+            if self._passed_over and id_ not in t.open_calls:
+                continue
             self._findings.add(
                 "dangling_call",
                 f"The call of {call.name} ({id_}) has no result: the program was killed, or the "
@@ -116,6 +123,8 @@ class Conversation:
                 call.row,
             )
         for id_, row in sorted(self._results.items(), key=lambda pair: pair[1]):
+            if self._passed_over and id_ not in t.orphan_results:
+                continue
             self._findings.add(
                 "orphan_result",
                 f"This result answers the call {id_}, which is not in the conversation. Claude "

@@ -246,8 +246,8 @@ class Lines:
             self._findings.add(
                 "nul_bytes",
                 f"{count(left, 'NUL byte')} at the end of the file: its size was written, its "
-                "bytes were not. The first record that Claude Code writes next goes behind them and "
-                "is lost; the repair leaves them out.",
+                "bytes were not. The first record that Claude Code writes next goes behind them "
+                "and is lost; the repair leaves them out.",
                 line=line,
                 offset=offset,
             )

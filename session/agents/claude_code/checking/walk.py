@@ -27,7 +27,7 @@ class Physical(NamedTuple):
     rows: range
 
 
-def walk(transcript: Transcript, fd: int, total: int, work: Work) -> Iterator[Physical]:
+def physical_lines(transcript: Transcript, fd: int, total: int, work: Work) -> Iterator[Physical]:
     """The lines that the table describes; `total` bytes are the whole work's, for progress.
 
     Memory is a window and the longest line.  Raises StorageError when the file was cut
