@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from session.errors import SessionNotFound, TurntreeError
-from session.model import Finding
+from session.model import Boundary, Finding
 from session.service import Service
 from tests.corpus import CASES
 from tests.session.telling import new_id
@@ -76,3 +76,46 @@ async def test_a_check_writes_nothing(service: Service, world: World, name: str)
 async def test_an_unknown_session_is_not_found(service: Service) -> None:
     with pytest.raises(SessionNotFound):
         await service.check_session(new_id())
+
+
+async def test_forks_and_rewinds_that_turntree_made_are_well(
+    service: Service, world: World
+) -> None:
+    case = CASES["a_session_with_all_of_its_companions"](world)
+    staged, child = new_id(1), new_id(2)
+    await service.fork_session(case.session_id, staged, stage=True)
+    await service.fork_session(case.session_id, child)
+    await service.rewind(child, Boundary(by=1))
+    for session_id in (case.session_id, staged, child):
+        assert await findings(service, session_id) == []
+    await service.promote_session(staged)
+    assert await findings(service, staged) == []
+
+
+async def test_a_fork_that_has_no_file_yet_has_nothing_wrong(
+    service: Service, world: World
+) -> None:
+    case = CASES["a_torn_line"](world)
+    await service.fork_session(case.session_id, new_id(), at=Boundary(turn_number=0))
+    assert await findings(service, new_id()) == []
+
+
+async def test_a_subagents_transcript_can_be_checked(service: Service, world: World) -> None:
+    case = CASES["a_session_with_all_of_its_companions"](world)
+    (path,) = case.path.with_suffix("").glob("subagents/*.jsonl")
+    session_id = f"claude-code:{path.stem}"
+    assert await findings(service, session_id) == []
+    with path.open("ab") as file:
+        file.write(b'{"torn\n')
+    assert [f.code for f in await findings(service, session_id)] == ["torn_line"]
+
+
+async def test_a_check_is_of_the_file_as_it_is_now(service: Service, world: World) -> None:
+    case = CASES["nothing_is_wrong"](world)
+    assert await findings(service, case.session_id) == []
+    with case.path.open("ab") as file:
+        file.write(b'{"type":"mode","mo')
+    assert [f.code for f in await findings(service, case.session_id)] == ["torn_end"]
+    with case.path.open("ab") as file:
+        file.write(b'de":"normal"}\n')
+    assert await findings(service, case.session_id) == []

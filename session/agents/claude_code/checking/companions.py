@@ -10,6 +10,7 @@ from session.agents.claude_code.checking.walk import Physical
 from session.agents.claude_code.history import History
 from session.agents.claude_code.records import KIND, RESULT, SNAPSHOT, Record
 from session.agents.claude_code.store import ClaudeStore
+from session.staging import PREFIX
 
 _OUTPUT = re.compile(rb'saved to: (?P<path>[^"\\]*/tool-results/(?P<name>[^"\\/]+?))(?=\\n|"|\s|$)')
 
@@ -20,6 +21,8 @@ class Companions:
     def __init__(self, store: ClaudeStore, history: History, findings: Findings) -> None:
         t = self._t = history.transcript
         self._findings = findings
+        # A staged session's are where its stage keeps them, and were just copied.
+        self._staged = t.path.parent.name.startswith(PREFIX)
         self._outputs = t.path.with_suffix("") / "tool-results"
         self._backups = store.file_history / history.native_id
         self._kept: frozenset[str] | None = None  # names of the backups that are there
@@ -27,6 +30,8 @@ class Companions:
         self._gone: dict[str, dict[str, None]] = {"output": {}, "backup": {}}
 
     def look(self, line: Physical, record: Record) -> None:
+        if self._staged:
+            return
         row = line.rows[0]
         kind = self._t.kinds[row] & KIND
         if kind == RESULT and b"<persisted-output>" in line.data:

@@ -49,15 +49,26 @@ class Conversation:
         self._at = array("i", [_OFF]) * len(t.kinds)
         for at, row in enumerate(t.chain):
             self._at[row] = at
-        for row in t.with_side_results(t.chain, t.side_calls(t.chain)):
-            if self._at[row] == _OFF:
-                self._at[row] = _ASIDE
+        self._mark_aside()
         self._calls: dict[str, _Call] = {}
         self._results: dict[str, int] = {}
         self._server_calls: dict[str, _Call] = {}
         self._server_results: dict[str, _Call] = {}
         self._queue: list[_Queued] = []
         self._passed_over = False
+
+    def _mark_aside(self) -> None:
+        """Mark the records off the branch that are sent with it: parts of its messages, and the
+        results of calls that these and the branch make."""
+        t, at = self._t, self._at
+        for row in t.side_calls(t.chain):
+            if t.same_message(row, t.parents[row]):
+                at[row] = _ASIDE
+        for row, kind in enumerate(t.kinds):
+            if kind == RESULT and at[row] == _OFF:
+                call = t.parents[row]
+                if call >= 0 and at[call] != _OFF and t.kinds[call] & KIND == ASSISTANT:
+                    at[row] = _ASIDE
 
     def pass_over(self) -> None:
         """A line was too long to be looked into; the index has read it."""
