@@ -10,6 +10,12 @@ from tests.corpus import CASES
 from tests.session.telling import told
 from tests.world import World, store_hash
 
+
+def inodes(world: World) -> dict[str, int]:
+    """Which file each path of the agent's store is."""
+    return {str(path): path.lstat().st_ino for path in world.store.rglob("*")}
+
+
 CASE = pytest.mark.parametrize("name", CASES)
 
 
@@ -60,10 +66,10 @@ async def test_reading_writes_nothing(service: Service, world: World, name: str)
     case = CASES[name](world)
     if case.refused:
         return
-    before = store_hash(world.store)
+    before = store_hash(world.store), inodes(world)
     await service.list_sessions()
     page = await service.list_turns(case.session_id, branch="all", limit=500)
     for turn in page.turns[:5]:
         await service.read_turn(case.session_id, turn.turn_id)
     await service.list_branches(case.session_id)
-    assert store_hash(world.store) == before
+    assert (store_hash(world.store), inodes(world)) == before
