@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 
-from session.agents.claude_code.checking.findings import Findings, count
+from session.agents.claude_code.checking.findings import Findings, count, named
 from session.agents.claude_code.checking.walk import Physical
 from session.agents.claude_code.history import History
 from session.agents.claude_code.records import KIND, RESULT, SNAPSHOT, Record
@@ -44,9 +44,9 @@ class Companions:
             snapshot = record.get("snapshot")
             backups = snapshot.get("trackedFileBackups") if isinstance(snapshot, dict) else None
             for backup in backups.values() if isinstance(backups, dict) else ():
-                named = backup.get("backupFileName") if isinstance(backup, dict) else None
-                if isinstance(named, str) and named not in self._backups_there():
-                    self._miss("backup", row, named)
+                name = backup.get("backupFileName") if isinstance(backup, dict) else None
+                if isinstance(name, str) and name not in self._backups_there():
+                    self._miss("backup", row, name)
 
     def _backups_there(self) -> frozenset[str]:
         if self._kept is None:
@@ -68,11 +68,11 @@ class Companions:
             if not gone:
                 continue
             first = next(iter(gone))
-            named = first if len(gone) == 1 else f"the first is {os.path.basename(first)}"
+            example = first if len(gone) == 1 else f"the first is {named(os.path.basename(first))}"
             self._findings.add(
                 "missing_companion",
                 f"{count(len(gone), one, several)} that the session refers to "
-                f"{'is' if len(gone) == 1 else 'are'} gone ({named}). {loss}",
+                f"{'is' if len(gone) == 1 else 'are'} gone ({example}). {loss}",
                 self._first_gone[kind],
             )
 

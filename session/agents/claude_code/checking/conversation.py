@@ -8,7 +8,7 @@ from typing import Any
 from attrs import define
 
 from session.agents.claude_code import records
-from session.agents.claude_code.checking.findings import Findings, size
+from session.agents.claude_code.checking.findings import Findings, named, size
 from session.agents.claude_code.checking.walk import Physical
 from session.agents.claude_code.history import History
 from session.agents.claude_code.records import (
@@ -120,6 +120,7 @@ class Conversation:
         # While a program has the session open, the calls of its last turn are at work.
         busy = t.turn_starts[-1] if self._live and t.turn_starts else len(t.chain)
         for id_, call in sorted(self._calls.items(), key=lambda pair: pair[1].row):
+            name = named(id_)
             at = self._at[call.row]
             if at >= busy or (at == _ASIDE and self._live):
                 continue
@@ -127,18 +128,19 @@ class Conversation:
                 continue
             self._findings.add(
                 "dangling_call",
-                f"The call of {call.name} ({id_}) has no result: the program was killed, or the "
+                f"The call of {call.name} ({name}) has no result: the program was killed, or the "
                 "result is lost. Claude Code leaves the call out when it resumes; the API and "
                 "other programs refuse the whole history. The repair adds a result that says so, "
                 "or with drop_calls leaves the call out.",
                 call.row,
             )
         for id_, row in sorted(self._results.items(), key=lambda pair: pair[1]):
+            name = named(id_)
             if self._passed_over and id_ not in t.orphan_results:
                 continue
             self._findings.add(
                 "orphan_result",
-                f"This result answers the call {id_}, which is not in the conversation. Claude "
+                f"This result answers the call {name}, which is not in the conversation. Claude "
                 "Code sends an empty message in its place; the API and other programs refuse the "
                 "whole history. The repair leaves the result out.",
                 row,
@@ -146,19 +148,19 @@ class Conversation:
 
     def _tell_server_calls(self) -> None:
         for id_, call in self._server_calls.items():
-            result = self._server_results.get(id_)
+            result, name = self._server_results.get(id_), named(id_)
             if result is None:
                 self._findings.add(
                     "dangling_call",
-                    f"The call of {call.name} ({id_}), which the API's own servers run, has no "
+                    f"The call of {call.name} ({name}), which the API's own servers run, has no "
                     "result. The repair leaves the call out.",
                     call.row,
                 )
             elif self._are_parted(call, result):
                 self._findings.add(
                     "split_call",
-                    f"The call of {call.name} ({id_}) and its result are parts of one message, but "
-                    "something else stands between them. Claude Code sends “[Tool use "
+                    f"The call of {call.name} ({name}) and its result are parts of one message, "
+                    "but something else stands between them. Claude Code sends “[Tool use "
                     "interrupted]” in place of both; other versions are refused by the API. The "
                     "repair puts the two together.",
                     call.row,
@@ -226,7 +228,7 @@ class Conversation:
 
 def _named(block: Record) -> str:
     name = block.get("name")
-    return name if isinstance(name, str) and name else "a tool"
+    return named(name) if isinstance(name, str) and name else "a tool"
 
 
 def _message(record: Record) -> Any:

@@ -7,11 +7,13 @@ from bisect import bisect_right
 
 from attrs import define
 
+from session.agents.claude_code import records
 from session.agents.claude_code.checking.codes import CODES, SEVERITIES
 from session.agents.claude_code.transcript import Transcript
 from session.model import Finding
 
 _MOST = 200
+_LONGEST_NAME = 80
 _ORDER = {code: at for at, code in enumerate(CODES)}
 
 
@@ -56,6 +58,7 @@ class Findings:
         """One finding, at a row of the table or at a line of the file or nowhere in it; its
         turn is that of the row `of`, else of `row`."""
         assert code in CODES, code
+        message = records.clean(message)
         draft = _Draft(code, message, row, line, offset, of if of >= 0 else row)
         count = self._counts[code] = self._counts.get(code, 0) + 1
         if count <= _MOST:
@@ -107,6 +110,11 @@ class Findings:
         if prompt not in self._turns:
             self._turns[prompt] = t.uuid_at(prompt) if prompt >= 0 else None
         return self._turns[prompt]
+
+
+def named(text: str) -> str:
+    """An id or a name that a record holds, as a message shows it: on one line, not too long."""
+    return records.preview(text, _LONGEST_NAME)
 
 
 def count(number: int, noun: str, plural: str | None = None) -> str:

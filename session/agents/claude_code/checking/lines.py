@@ -8,7 +8,7 @@ import orjson
 
 from session import osfile
 from session.agents.claude_code import records
-from session.agents.claude_code.checking.findings import Findings, count, size
+from session.agents.claude_code.checking.findings import Findings, count, named, size
 from session.agents.claude_code.checking.walk import Physical
 from session.agents.claude_code.records import KIND, SIDECHAIN, SPOKEN, TORN, Record
 from session.agents.claude_code.transcript import Transcript
@@ -59,6 +59,7 @@ class Lines:
         living program may be writing at this moment."""
         self._end_of_nuls()
         self._end_of_untimed()
+        self._look_at_end(fd, live)
         if self._blank:
             some = count(len(self._blank), "line")
             holds = "holds" if len(self._blank) == 1 else "hold"
@@ -81,7 +82,6 @@ class Lines:
                 "writes them as UTF-8.",
                 self._wide[2],
             )
-        self._look_at_end(fd, live)
         if self._t.is_empty and not self._wide[0]:
             self._findings.add(
                 "no_records",
@@ -91,6 +91,7 @@ class Lines:
                 "conversation in it.",
             )
         for session, rows in sorted(self._t.foreign_lines().items(), key=lambda pair: pair[1]):
+            session = named(session)
             self._findings.add(
                 "foreign_records",
                 f"{count(len(rows), 'record')} from here on belong to session {session}: a "
@@ -251,13 +252,8 @@ class Lines:
                 line=line,
                 offset=offset,
             )
-        elif records.is_utf16(head):
-            self._wide[0] += 1
+        elif self._wide[0] and records.is_utf16(head):
             self._wide[1] += left
-            if self._wide[2] < 0:
-                self._findings.add(
-                    "other_encoding", _ONLY_WIDE.format(size(left)), line=line, offset=offset
-                )
         elif not live and head.strip():
             self._findings.add(
                 "torn_end",
@@ -267,9 +263,3 @@ class Lines:
                 line=line,
                 offset=offset,
             )
-
-
-_ONLY_WIDE = (
-    "The file is UTF-16 ({}), as a Windows shell writes when it copies a file. Claude Code finds "
-    "no conversation in it; the repair writes it as UTF-8."
-)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator
 
-from session.agents.claude_code.checking.findings import Findings, count
+from session.agents.claude_code.checking.findings import Findings, count, named
 from session.agents.claude_code.records import (
     COMPACT,
     DUPLICATE,
@@ -31,8 +31,7 @@ def look(transcript: Transcript, findings: Findings) -> None:
 
 def _gaps(t: Transcript, findings: Findings) -> None:
     for row in sorted(t.gaps):
-        missing = t.gaps[row].missing
-        known = t.find(missing)
+        known, missing = t.find(t.gaps[row].missing), named(t.gaps[row].missing)
         if known is not None and t.kinds[known] & SIDECHAIN:
             findings.add(
                 "sidechain_parent",
