@@ -78,6 +78,12 @@ class ReadTurn:
 
 
 @define(frozen=True)
+class CheckSession:
+    session_id: str
+    include_siblings: bool | None = None
+
+
+@define(frozen=True)
 class AllocateSessionId:
     agent: Agent
 

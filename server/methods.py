@@ -41,6 +41,7 @@ VERBS: dict[str, Verb] = {
     "list_turns": Verb(messages.ListTurns, Service.list_turns, reports=True, reads=True),
     "list_branches": Verb(messages.ListBranches, Service.list_branches, reads=True),
     "read_turn": Verb(messages.ReadTurn, Service.read_turn, reads=True),
+    "check_session": Verb(messages.CheckSession, Service.check_session, reports=True, reads=True),
     "allocate_session_id": Verb(
         messages.AllocateSessionId, Service.allocate_session_id, at_once=True
     ),

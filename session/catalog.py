@@ -15,6 +15,7 @@ from session import ids, osfile
 from session.agents.base import Agent, History, Listing, Summary
 from session.errors import InvalidParams, SessionNotFound, StorageError, Unsupported
 from session.model import (
+    Finding,
     ForkedFrom,
     Live,
     Resume,
@@ -64,6 +65,11 @@ class Located:
             return None
         with self._reading():
             return self.agent.known(self.path, native_id=self.native_id)
+
+    def check(self, history: History, *, siblings: bool, work: Work) -> list[Finding]:
+        """What is wrong with the session.  Blocking; raises StorageError."""
+        with self._reading():
+            return self.agent.check(history, siblings=siblings, work=work)
 
     @contextlib.contextmanager
     def _reading(self) -> Iterator[None]:

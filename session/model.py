@@ -120,6 +120,10 @@ class Gap:
 
 @value
 class Finding:
+    """`severity`: error, warning or info.  `line` is 1-based and `byte_offset` where it starts;
+    None where no line of the session's file is meant.  `repair` is the name of the repair that
+    deals with it."""
+
     code: str
     severity: str
     line: int | None
@@ -258,6 +262,11 @@ class OperationPage:
 @value
 class BranchList:
     branches: list[Branch]
+
+
+@value
+class FindingList:
+    findings: list[Finding]
 
 
 @value

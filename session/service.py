@@ -23,6 +23,7 @@ from session.model import (
     BranchList,
     Change,
     Discarded,
+    FindingList,
     ForkResult,
     OneSession,
     OperationPage,
@@ -162,6 +163,15 @@ class Service:
         _, history = await self.context.open(session_id, work)
         turn, items, after = await work.in_thread(history.items, turn_id, max_bytes, cursor)
         return TurnItems(turn, items, after)
+
+    async def check_session(
+        self, session_id: str, *, include_siblings: bool = True, report: Report | None = None
+    ) -> FindingList:
+        """What is wrong with a session, or dangerous for it; nothing is written."""
+        work = Work(report)
+        located, history = await self.context.open(session_id, work)
+        found = await work.in_thread(located.check, history, siblings=include_siblings, work=work)
+        return FindingList(found)
 
     async def allocate_session_id(self, agent: str) -> Allocated:
         adapter = self.context.catalog.agent(agent, "allocate_session_id")

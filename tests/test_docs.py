@@ -15,6 +15,7 @@ import pytest
 
 from server.methods import VERBS
 from session import errors, faults, model
+from session.agents.claude_code.checking.codes import CODES
 from session.service import Service
 from session.values import made
 
@@ -117,3 +118,12 @@ def test_every_file_that_a_page_names_exists(page: str) -> None:
     text = (ROOT / page).read_text(encoding="utf-8")
     names = re.findall(r"`((?:docs|demo|server|session|tests|bench)/[\w./]*\w/?)`", text)
     assert [name for name in names if not (ROOT / name).exists()] == []
+
+
+def test_the_protocol_page_has_each_code_of_a_finding_with_its_severity_and_repair() -> None:
+    rows = re.findall(
+        r"^\| `(\w+)` \| (\w+) \| (?:`(\w+)`)? ?\| .+ \|$",
+        section(PROTOCOL, "### `check_session`"),
+        re.M,
+    )
+    assert rows == [(code, known.severity, known.repair or "") for code, known in CODES.items()]

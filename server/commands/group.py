@@ -19,6 +19,7 @@ _HOMES = {
     "show": "look",
     "tree": "lineage",
     "branches": "look",
+    "check": "check",
     "fork": "change",
     "rewind": "change",
     "undo": "reverse",

@@ -6,12 +6,12 @@ import click
 
 from server.commands import completion, names, options
 from server.commands.invocation import Invocation, here
+from server.render import checks, words
 from server.render import sessions as render
 from server.render import turns as render_turns
-from server.render import words
 from server.version import version
 from session.ids import AGENTS
-from session.model import BranchList, OperationPage, SessionPage, TurnItems, TurnPage
+from session.model import BranchList, OperationPage, Session, SessionPage, TurnItems, TurnPage
 from session.service import Service
 
 
@@ -78,6 +78,7 @@ def sessions(
         result,
         lambda: [
             *render.page(result, below, run.short),
+            *checks.hint(result.sessions),
             *render.more(options.again(), result.next_cursor),
         ],
         render.skipped(result),
@@ -114,6 +115,7 @@ def turns(
         result,
         lambda: [
             *render_turns.page(result, run.short, leaf),
+            *checks.hint([result.session]),
             *render.more(command, result.next_cursor),
         ],
     )
@@ -142,19 +144,20 @@ def show(
     TURN is a turn's number, its id, or a unique prefix of the id.
     """
 
-    async def work(service: Service) -> tuple[str, TurnItems]:
+    async def work(service: Service) -> tuple[Session, TurnItems]:
         session_id = await names.session(service, session)
         turn_id = await names.turn(service, session_id, turn, run.report)
-        return session_id, await service.read_turn(
-            session_id, turn_id, max_bytes=max_bytes, cursor=cursor
-        )
+        result = await service.read_turn(session_id, turn_id, max_bytes=max_bytes, cursor=cursor)
+        return (await service.get_session(session_id)).session, result
 
-    session_id, result = run.engine(work)
+    shown, result = run.engine(work)
+    session_id = shown.session_id
     command = options.again(session=words.short(session_id), turn=result.turn.turn_id)
     run.emit(
         result,
         lambda: [
             *render_turns.items(result, session_id, full),
+            *checks.hint([shown]),
             *render.more(command, result.next_cursor),
         ],
     )

@@ -14,6 +14,7 @@ from session.model import (
     Searched,
     Session,
     SessionPage,
+    Skipped,
     Warn,
 )
 
@@ -224,9 +225,12 @@ def _subject(operation: Operation, short_ids: bool) -> str:
 
 def skipped(result: SessionPage) -> list[Warn]:
     """The files that could not be listed, as warnings."""
+    return skipped_files(result.skipped)
+
+
+def skipped_files(files: Sequence[Skipped]) -> list[Warn]:
     return [
-        Warn("skipped", f"{words.path(s.path)} was skipped: {words.line(s.reason)}")
-        for s in result.skipped
+        Warn("skipped", f"{words.path(s.path)} was skipped: {words.line(s.reason)}") for s in files
     ]
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         AgentInfo,
         Boundary,
         Branch,
+        Finding,
         Gap,
         Item,
         Live,
@@ -217,6 +218,14 @@ class Agent(Protocol):
         """The history of a file that is as it was when it was indexed, None for any other.
 
         Reads nothing of the file, so that it may be asked on the event loop's thread.
+        """
+        ...
+
+    def check(self, history: Any, *, siblings: bool, work: Work) -> list[Finding]:
+        """What is wrong with a session or dangerous for it: errors first, then by line.
+
+        One pass over its file; with `siblings` also over those that lie beside it, where its
+        records may have gone.  Writes nothing.
         """
         ...
 

@@ -168,6 +168,7 @@ def test_a_session_file_that_may_not_be_read(world: World, indexed: bool) -> Non
         assert "ermission" in listing["skipped"][0]["reason"]
         for method, params in (
             ("get_session", {}),
+            ("check_session", {}),
             ("list_turns", {}),
             ("rewind", {"to": {"turn_number": 1}}),
             ("fork_session", {"new_session_id": hidden.child_id}),

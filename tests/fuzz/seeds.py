@@ -40,6 +40,21 @@ def transcripts() -> Iterator[bytes]:
     yield mixed.dump("/folder")
 
 
+def damaged() -> Iterator[bytes]:
+    """What there is to be found in a file, beside what `transcripts` hold."""
+    yield from transcripts()
+    t = _built(6)
+    t.prompt("one")
+    t.tool("Bash", {"command": "ls"}, None)
+    t.blocks([{"type": "server_tool_use", "id": "s1", "name": "advisor", "input": {}}])
+    t.thinking("unsigned", signature="")
+    t.queue_operation(content="waiting")
+    t.records[1:1] = [b"\xef\xbb\xbf{}", b"\x00\x00", b"", b'{"type":"mode","mo{"type":"mode"}']
+    t.records += t.records[:2]
+    yield t.dump("/folder")
+    yield b"\xff\xfe" + t.dump("/folder").decode(errors="replace").encode("utf-16-le")
+
+
 def frames() -> Iterator[bytes]:
     yield b"Content-Length: %d\r\n\r\n%s" % (len(_REQUEST), _REQUEST)
     yield b"content-length:2\r\nContent-Type: x\r\n\r\n{}" * 3
@@ -54,6 +69,7 @@ def parameters() -> Iterator[bytes]:
 
 SEEDS = {
     "reader": transcripts,
+    "checker": damaged,
     "fork": transcripts,
     "splicer": transcripts,
     "frames": frames,

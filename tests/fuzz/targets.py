@@ -104,6 +104,20 @@ def _in_two_steps(path: Path, data: bytes, whole: Transcript) -> None:
     assert stepped.parents == whole.parents and stepped.leaf_id == whole.leaf_id
 
 
+def checker(data: bytes) -> None:
+    """Any file can be checked: what is told stands where it says, agrees with what a listing
+    says, and can be sent; nothing is written."""
+    world = _world()
+    agent, history = world.open(data)
+    found = agent.check(history, siblings=True, work=Work())
+    assert sum(f.severity == "error" for f in found) == min(history.summary.finding_count or 0, 201)
+    starts = [0, *(at + 1 for at, byte in enumerate(data) if byte == 10)]
+    for finding in found:
+        assert finding.line is None or finding.byte_offset == starts[finding.line - 1]
+        assert len(orjson.dumps(finding.message)) < 5000
+    assert world.path.read_bytes() == data
+
+
 def fork(data: bytes) -> None:
     """A fork of any file holds exactly the kept turns, or is refused with the reason; the source
     stays as it was."""
@@ -220,6 +234,7 @@ def params(data: bytes) -> None:
 
 TARGETS: dict[str, Callable[[bytes], None]] = {
     "reader": reader,
+    "checker": checker,
     "fork": fork,
     "splicer": splicer,
     "frames": frames,

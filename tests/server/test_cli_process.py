@@ -22,6 +22,7 @@ COMMANDS = (
     "show",
     "tree",
     "branches",
+    "check",
     "fork",
     "rewind",
     "undo",
@@ -32,7 +33,7 @@ COMMANDS = (
     "serve",
     "completion",
 )
-LATER = ("search", "check", "repair", "snapshot", "diff", "blame", "verify", "gc", "acp", "purge")
+LATER = ("search", "repair", "snapshot", "diff", "blame", "verify", "gc", "acp", "purge")
 
 
 PROBE = """

@@ -525,7 +525,7 @@ async def test_kept_turns_that_cross_a_gap_are_joined_only_by_choice(
     with pytest.raises(SessionDamaged) as caught:
         await service.fork_session(sid(t), CHILD)
     (finding,) = caught.value.data["findings"]
-    assert (finding.code, finding.line, finding.repair) == ("missing_parent", 4, "bridge")
+    assert (finding.code, finding.line, finding.repair) == ("missing_parent", 4, "bridge_gaps")
     assert missing in finding.message
     assert store_hash(world.store) == before
     # Above the gap there is none.

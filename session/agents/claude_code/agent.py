@@ -17,7 +17,7 @@ from session.agents.base import Built, ForkPlan, Listing, Summary
 from session.agents.claude_code.store import ClaudeStore, NativeFile, is_session_id
 from session.errors import InvalidParams
 from session.later import later
-from session.model import AgentInfo, Live, Resume, Skipped
+from session.model import AgentInfo, Finding, Live, Resume, Skipped
 from session.store.native_files import NO_FILE, CachedFile
 from session.work import Work
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import logging
 
     from session import effects, staging
-    from session.agents.claude_code import fork, rewind
+    from session.agents.claude_code import checking, fork, rewind
     from session.agents.claude_code import history as histories
     from session.agents.claude_code import transcript as transcripts
     from session.agents.claude_code.cut import Cut
@@ -36,6 +36,7 @@ else:
     # A listing mostly shows what is known: it reads no transcript and changes nothing.
     effects = later("session.effects")
     logging = later("logging")
+    checking = later("session.agents.claude_code.checking")
     fork = later("session.agents.claude_code.fork")
     histories = later("session.agents.claude_code.history")
     rewind = later("session.agents.claude_code.rewind")
@@ -146,7 +147,7 @@ class ClaudeCode:
             logging.getLogger(__name__).exception("%s cannot be read", file.path)
             skipped.append(Skipped(file.path, f"it cannot be understood ({error!r})"))
             return None
-        if history.transcript.is_empty and not history.transcript.forked_from:
+        if _holds_nothing(history.transcript):
             skipped.append(Skipped(file.path, "no readable message"))
             return None
         return history.summary.packed(file.identity)
@@ -155,6 +156,8 @@ class ClaudeCode:
         identity = history.transcript.identity
         if identity is None or not identity.size or history.transcript.path.name == "session":
             return None
+        if _holds_nothing(history.transcript):
+            return None  # a listing skips it
         entry = history.summary.packed(identity)
         if self._known.get(entry.path) == entry:
             return None
@@ -196,6 +199,9 @@ class ClaudeCode:
         finally:
             lock.release()
         return histories.History(view, native_id or path.stem, self.live())
+
+    def check(self, history: History, *, siblings: bool, work: Work) -> list[Finding]:
+        return checking.check(self.store, history, siblings=siblings, work=work)
 
     def resume(self, summary: Summary) -> Resume:
         native_id = summary.native_id
@@ -327,6 +333,11 @@ class ClaudeCode:
         transcript.identity = NO_FILE
         transcript.cwd = transcript.last_cwd = cwd
         return histories.History(transcript, native_id, self.live())
+
+
+def _holds_nothing(transcript: Transcript) -> bool:
+    """Whether nothing in a file is a session: a fork with no turn yet is one."""
+    return transcript.is_empty and not transcript.forked_from
 
 
 def _larger(one: CachedFile, other: CachedFile, skipped: list[Skipped]) -> CachedFile:

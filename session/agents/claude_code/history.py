@@ -113,7 +113,7 @@ class History:
             byte_offset=t.offsets[line],
             turn_id=None,
             message=f"Line {number} follows record {missing}, which is not in the file.",
-            repair="bridge",
+            repair="bridge_gaps",
         )
         return SessionDamaged(
             f"The kept turns cross a gap: {finding.message} A person may have rewound there. "

@@ -132,6 +132,14 @@ def _said_again(line: bytes) -> int:
     return -1 if line.find(b'"filePath":', at) > 0 else at
 
 
+def is_utf16(line: bytes) -> bool:
+    """Whether a line that is no record looks like UTF-16: every other byte of its ASCII is NUL."""
+    head = line[:256]
+    half = len(head) // 2
+    zeros = sorted((head[0::2].count(0), head[1::2].count(0)))
+    return half >= 4 and zeros[1] >= 0.6 * half and zeros[0] <= 0.2 * half
+
+
 def is_whole(line: bytes) -> bool:
     """Whether this is one record and nothing else, as far as a strict parser tells."""
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import functools
 import os
 import re
@@ -14,6 +15,7 @@ from typing import NamedTuple
 import orjson
 
 from session import osfile
+from session.errors import StorageError
 from session.model import Live, Skipped
 from session.store.native_files import Identity
 
@@ -75,10 +77,33 @@ class ClaudeStore:
                 yield file
 
     def locate(self, native_id: str) -> Path | None:
-        """The file of a session; where two have one id the larger wins, then the newer."""
-        if not (is_session_id(native_id) or _SUBAGENT.fullmatch(native_id)):
-            return None
+        """The file of a session; where two have one id the larger wins, then the newer.
+
+        Raises StorageError when only something else has its name: a pipe, which nobody must
+        open, a directory, a device.
+        """
+        found, others = self._named(native_id)
+        if not found and others:
+            (path, mode), *_ = others
+            raise StorageError(
+                f"The session's file is {_what_it_is(mode)}, not a file: {path}. "
+                "Move it away; nothing in it was read.",
+                path=path,
+                errno=errno.EISDIR if stat.S_ISDIR(mode) else errno.EINVAL,
+            )
+        return Path(max(found)[2]) if found else None
+
+    def twins(self, path: Path, native_id: str) -> list[Path]:
+        """Other files with the id of the session whose file is `path`."""
+        found, _ = self._named(native_id)
+        return sorted(Path(name) for _, _, name in found if name != str(path))
+
+    def _named(self, native_id: str) -> tuple[list[tuple[int, int, str]], list[tuple[str, int]]]:
+        """What has a session's name: (size, mtime, path) of files, (path, mode) of the rest."""
         found: list[tuple[int, int, str]] = []
+        others: list[tuple[str, int]] = []
+        if not (is_session_id(native_id) or _SUBAGENT.fullmatch(native_id)):
+            return found, others
         with contextlib.suppress(OSError):
             for folder in os.scandir(self.projects):
                 if folder.name.startswith("."):
@@ -91,7 +116,9 @@ class ClaudeStore:
                         state = os.stat(path)
                         if stat.S_ISREG(state.st_mode):
                             found.append((state.st_size, state.st_mtime_ns, path))
-        return Path(max(found)[2]) if found else None
+                        else:
+                            others.append((path, state.st_mode))
+        return found, others
 
     def _candidates(self, folder: str, native_id: str) -> Iterator[str]:
         yield os.path.join(folder, f"{native_id}.jsonl")
@@ -157,6 +184,17 @@ def _file(entry: os.DirEntry[str], skipped: list[Skipped]) -> NativeFile | None:
             reason = "empty file" if stat.S_ISREG(state.st_mode) else "not a regular file"
     skipped.append(Skipped(entry.path, reason))
     return None
+
+
+def _what_it_is(mode: int) -> str:
+    for is_one, name in (
+        (stat.S_ISDIR, "a directory"),
+        (stat.S_ISFIFO, "a named pipe"),
+        (stat.S_ISSOCK, "a socket"),
+    ):
+        if is_one(mode):
+            return name
+    return "a device"
 
 
 def is_session_id(text: str) -> bool:

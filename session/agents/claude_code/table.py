@@ -98,6 +98,7 @@ class LineTable:
         self.forked_from: Origin | None = None
         self.first_prompt: str | None = None
         self.torn_lines = 0
+        self.other_encoding = False
         self.open_calls: dict[str, int] = {}
         self.orphan_results: dict[str, int] = {}
         self.agent_calls: dict[str, int] = {}
@@ -154,6 +155,12 @@ class LineTable:
     def _add_torn(self, offset: int, line: bytes) -> None:
         """What can be read of a line that is not one record: whole records that were written
         behind each other, and one that is glued to the stub of another (a kill in mid-write)."""
+        if records.is_utf16(line):
+            # All lines of a file that was copied in another encoding are one thing that is wrong.
+            self.torn_lines += not self.other_encoding
+            self.other_encoding = True
+            self._append(offset, TORN | LOCAL)
+            return
         self.torn_lines += 1
         # Between the values of one record `}{` cannot stand, nor an open quote in a string.
         starts = [0, *(match.start() + 1 for match in _GLUED.finditer(line)), len(line)]

@@ -13,6 +13,7 @@ import pytest
 
 from session import osfile
 from session.agents.claude_code.store import ClaudeStore, is_session_id, slug
+from session.errors import StorageError
 from session.model import Skipped
 from tests.builders import Transcript, live_session
 
@@ -218,8 +219,10 @@ def test_only_regular_files_are_located(tmp_path: Path, folder: Path) -> None:
     pipe, directory = (f"0f3c0000-0000-4000-8000-00000000000{n}" for n in (2, 3))
     os.mkfifo(folder / f"{pipe}.jsonl")
     (folder / f"{directory}.jsonl").mkdir()
-    assert ClaudeStore(tmp_path).locate(pipe) is None
-    assert ClaudeStore(tmp_path).locate(directory) is None
+    for native_id, what in ((pipe, "a named pipe"), (directory, "a directory")):
+        with pytest.raises(StorageError, match=what) as failure:
+            ClaudeStore(tmp_path).locate(native_id)
+        assert failure.value.data["path"] == str(folder / f"{native_id}.jsonl")
 
 
 def test_no_id_reaches_out_of_the_store(tmp_path: Path, folder: Path) -> None:

@@ -1,0 +1,122 @@
+"""check_session: what is told of every case of the corpus, and that nothing is written."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from session.errors import SessionNotFound, TurntreeError
+from session.model import Boundary, Finding
+from session.service import Service
+from tests.corpus import CASES
+from tests.session.telling import new_id
+from tests.session.test_corpus import inodes
+from tests.world import World, store_hash
+
+CASE = pytest.mark.parametrize("name", CASES)
+BOUND = 200
+
+
+async def findings(service: Service, session_id: str, **how: Any) -> list[Finding]:
+    return (await service.check_session(session_id, **how)).findings
+
+
+@CASE
+async def test_what_is_wrong_is_told_with_its_line_and_nothing_else(
+    service: Service, world: World, name: str
+) -> None:
+    case = CASES[name](world)
+    if case.refused:
+        with pytest.raises(TurntreeError) as failure:
+            await service.check_session(case.session_id)
+        assert failure.value.kind == case.refused
+        return
+    found = await findings(service, case.session_id)
+    assert [(finding.code, finding.line) for finding in found] == case.findings
+    data = case.path.read_bytes()
+    starts = [0, *(at + 1 for at, byte in enumerate(data) if byte == 10)]
+    for finding in found:
+        if finding.line is None:
+            assert finding.byte_offset is None
+        else:
+            assert finding.byte_offset == starts[finding.line - 1]
+        assert len(finding.message) > 20
+        assert finding.message[0].isupper() or finding.message[0].isdigit()
+        assert finding.message.endswith((".", "!"))
+
+
+@CASE
+async def test_the_state_and_the_number_of_findings_are_what_a_check_finds_wrong(
+    service: Service, world: World, name: str
+) -> None:
+    case = CASES[name](world)
+    if case.refused:
+        return
+    wrong = [f for f in await findings(service, case.session_id) if f.severity == "error"]
+    session = (await service.get_session(case.session_id)).session
+    assert (session.state == "damaged") == bool(wrong)
+    assert session.finding_count is not None
+    if len(wrong) <= BOUND:
+        assert session.finding_count == len(wrong)
+    else:
+        assert session.finding_count >= BOUND
+
+
+@CASE
+async def test_a_check_writes_nothing(service: Service, world: World, name: str) -> None:
+    case = CASES[name](world)
+    if case.refused:
+        return
+    await service.list_sessions()
+    before = store_hash(world.store), inodes(world)
+    await service.check_session(case.session_id)
+    assert (store_hash(world.store), inodes(world)) == before
+
+
+async def test_an_unknown_session_is_not_found(service: Service) -> None:
+    with pytest.raises(SessionNotFound):
+        await service.check_session(new_id())
+
+
+async def test_forks_and_rewinds_that_turntree_made_are_well(
+    service: Service, world: World
+) -> None:
+    case = CASES["a_session_with_all_of_its_companions"](world)
+    staged, child = new_id(1), new_id(2)
+    await service.fork_session(case.session_id, staged, stage=True)
+    await service.fork_session(case.session_id, child)
+    await service.rewind(child, Boundary(by=1))
+    for session_id in (case.session_id, staged, child):
+        assert await findings(service, session_id) == []
+    await service.promote_session(staged)
+    assert await findings(service, staged) == []
+
+
+async def test_a_fork_that_has_no_file_yet_has_nothing_wrong(
+    service: Service, world: World
+) -> None:
+    case = CASES["a_torn_line"](world)
+    await service.fork_session(case.session_id, new_id(), at=Boundary(turn_number=0))
+    assert await findings(service, new_id()) == []
+
+
+async def test_a_subagents_transcript_can_be_checked(service: Service, world: World) -> None:
+    case = CASES["a_session_with_all_of_its_companions"](world)
+    (path,) = case.path.with_suffix("").glob("subagents/*.jsonl")
+    session_id = f"claude-code:{path.stem}"
+    assert await findings(service, session_id) == []
+    with path.open("ab") as file:
+        file.write(b'{"torn\n')
+    assert [f.code for f in await findings(service, session_id)] == ["torn_line"]
+
+
+async def test_a_check_is_of_the_file_as_it_is_now(service: Service, world: World) -> None:
+    case = CASES["nothing_is_wrong"](world)
+    assert await findings(service, case.session_id) == []
+    with case.path.open("ab") as file:
+        file.write(b'{"type":"mode","mo')
+    assert [f.code for f in await findings(service, case.session_id)] == ["torn_end"]
+    with case.path.open("ab") as file:
+        file.write(b'de":"normal"}\n')
+    assert await findings(service, case.session_id) == []
