@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterator
 
 from session.agents.claude_code.checking.findings import Findings, count, named
@@ -22,9 +21,9 @@ from session.agents.claude_code.transcript import Transcript
 def look(transcript: Transcript, findings: Findings) -> None:
     """Findings from the table alone; nothing is read but the ids that are named."""
     _gaps(transcript, findings)
-    on_circle = _circles(transcript, findings)
+    _circles(transcript, findings)
     _roots(transcript, findings)
-    _parents_below(transcript, on_circle, findings)
+    _parents_below(transcript, findings)
     _duplicates(transcript, findings)
     _pointer(transcript, findings)
 
@@ -68,38 +67,24 @@ def _main(t: Transcript) -> Iterator[int]:
             yield row
 
 
-def _circles(t: Transcript, findings: Findings) -> set[int]:
-    """Rows on circles of parents, each of which is told at its first row."""
-    parents = t.parents
-    seen = array("I", bytes(4 * len(parents)))
-    on_circle: set[int] = set()
-    walk = 0
-    for start in _main(t):
-        walk += 1
-        row = start
-        while row >= 0 and not seen[row]:
-            seen[row] = walk
-            row = parents[row]
-        if row < 0 or seen[row] != walk:
-            continue
-        circle = [row]
-        while (row := parents[row]) != circle[0]:
-            circle.append(row)
-        on_circle.update(circle)
+def _circles(t: Transcript, findings: Findings) -> None:
+    for row in t.circles:
         findings.add(
             "parent_circle",
-            f"{count(len(circle), 'record')} follow each other in a circle, so that none is the "
-            "first. The conversation is taken to begin here; the repair writes it so.",
-            min(circle),
+            "This record descends from itself, so that none of those in the circle is the first. "
+            "The conversation is taken to begin here; the repair writes it so.",
+            row,
         )
-    return on_circle
 
 
 def _roots(t: Transcript, findings: Findings) -> None:
     roots = [
         row
         for row in _main(t)
-        if t.parents[row] < 0 and not t.kinds[row] & GAP and t.kinds[row] & KIND != COMPACT
+        if t.parents[row] < 0
+        and not t.kinds[row] & GAP
+        and t.kinds[row] & KIND != COMPACT
+        and row not in t.circles
     ]
     if len(roots) > 1:
         findings.add(
@@ -111,8 +96,8 @@ def _roots(t: Transcript, findings: Findings) -> None:
         )
 
 
-def _parents_below(t: Transcript, but: set[int], findings: Findings) -> None:
-    below = [row for row in _main(t) if t.parents[row] > row and row not in but]
+def _parents_below(t: Transcript, findings: Findings) -> None:
+    below = [row for row in _main(t) if t.parents[row] > row]
     if below:
         first = count(len(below), "record stands", "records stand")
         findings.add(
