@@ -120,8 +120,8 @@ async def test_lines_that_need_nothing_stay_as_they_are_but_for_the_session_id(
     t.records.append(to_json(t.records[-1])[:50])
     raw = (
         b'{"x": 1.50,  "parentUuid":"%s","isSidechain":false,"type":"user","message":'
-        b'{"role":"user","content":"caf\\u00e9 \\ud83d"},"uuid":"%s","timestamp":"2026-01-31T10:00:00.000Z",'
-        b'"sessionId": "%s", "unknown":{"a":[1e5]}}'
+        b'{"role":"user","content":"caf\\u00e9 \\ud83d"},"uuid":"%s",'
+        b'"timestamp":"2026-01-31T10:00:00.000Z","sessionId": "%s", "unknown":{"a":[1e5]}}'
     ) % (str(t.head).encode(), new_id().encode(), t.session_id.encode())
     t.append(raw)
     t.write(world.store)
@@ -204,7 +204,7 @@ async def test_a_gap_of_which_nothing_is_said_refuses_and_names_both_ways(
     t.write(world.store)
     with pytest.raises(SessionDamaged) as caught:
         await repair(service, t, "close_calls")
-    assert "bridge_gaps" in str(caught.value)
+    assert "bridge_gaps" in str(caught.value) and "cut_gaps" in str(caught.value)
     assert len(list((world.store / "projects").rglob("*"))) == 2
 
 

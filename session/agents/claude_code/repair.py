@@ -78,7 +78,12 @@ def planned(
     cut = _after_gaps(transcript, whole) if wanted.has("cut_gaps") else whole
     selection = select(transcript, cut, own_records=False, moves=cwd is not None)
     if selection.gap is not None and not (wanted.has("bridge_gaps") or wanted.has("cut_gaps")):
-        raise history.damaged_at(selection.gap)
+        findings = history.damaged_at(selection.gap).data["findings"]
+        raise SessionDamaged(
+            f"The session has a gap: {findings[0].message} Name bridge_gaps, which joins both "
+            "sides, or cut_gaps, which keeps what comes after it.",
+            findings=findings,
+        )
     found = look(
         transcript,
         selection,
