@@ -35,9 +35,30 @@ def strip_images(line: bytes) -> tuple[bytes, int, int]:
     there were, and the bytes saved."""
     edits: list[Edit] = []
     for member in spans.members(line):
-        if member.key in (b"message", b"toolUseResult", b"attachment"):
+        if member.key in (b"message", b"toolUseResult"):
             edits += _images(line, member.value, member.end)
+        elif member.key == b"attachment":
+            edits += _attached(line, member)
     return _done(line, edits)
+
+
+def _attached(line: bytes, attachment: Member) -> Iterator[Edit]:
+    """A file that came with a prompt: shown to the model, so that it becomes a file of text."""
+    content = _member(line, attachment, b"content")
+    file = None if content is None else _member(line, content, b"file")
+    if content is None or file is None or (data := _member(line, file, b"base64")) is None:
+        yield from _images(line, attachment.value, attachment.end)
+        return
+    kind = _text(line, _member(line, content, b"type")) or "file"
+    name = _text(line, _member(line, attachment, b"filename")) or ""
+    text = {
+        "filePath": name,
+        "content": _stub(kind, _text(line, _member(line, file, b"type")), data),
+        "numLines": 1,
+        "startLine": 1,
+        "totalLines": 1,
+    }
+    yield content.value, content.end, json.dumps({"type": "text", "file": text}).encode()
 
 
 def _images(line: bytes, start: int, end: int) -> Iterator[Edit]:
