@@ -179,9 +179,15 @@ def test_the_last_parallel_call_which_the_conversation_went_around_is_closed_too
     t.answer("answer 1")
     t.turn("question 2", "answer 2")
     history = sent(claude, model, repaired(server, world, t))
-    assert history[:3] == [asked("question 1"), called("a"), called("b")]
-    assert sorted(history[3:5]) == [result_is("A"), result_is(LOST)]
-    assert history[5:] == [answered("answer 1"), *questions(2, 2)]
+    assert history == [
+        asked("question 1"),
+        called("a"),
+        called("b"),
+        result_is("A"),
+        result_is(LOST),
+        answered("answer 1"),
+        *questions(2, 2),
+    ]
 
 
 def test_a_call_at_the_end_of_a_killed_session_is_sent_with_its_result(
@@ -337,3 +343,22 @@ def test_what_a_compaction_preserved_is_sent_with_the_result_that_was_lost(
         answered("answer 3"),
         *questions(4, 4),
     ]
+
+
+def test_a_call_of_the_service_is_sent_together_with_its_result(
+    server: Client, claude: Claude, model: Model, world: World, t: Transcript
+) -> None:
+    t.prompt("question 1")
+    call = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {}}
+    answer = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []}
+    t.blocks([call, answer, {"type": "text", "text": "answer 1"}])
+    asks, answers, _ = t.messages()[-3:]
+    last = t.head
+    t.head = asks["uuid"]
+    answers["parentUuid"] = t.meta("renamed")
+    t.move_before(answers["parentUuid"], answers["uuid"])
+    t.head = last
+    t.turn("question 2", "answer 2")
+    history = sent(claude, model, repaired(server, world, t))
+    assert [kind for _, kind, _ in history[:4]] == ["text", "other", "other", "text"]
+    assert history[-3:] == [answered("answer 1"), *questions(2, 2)]

@@ -264,7 +264,7 @@ async def test_a_call_at_the_very_end_is_closed_and_its_result_is_the_leaf(
 
 
 @pytest.mark.asyncio
-async def test_a_call_off_the_chain_gets_its_result_beside_it(
+async def test_a_call_that_the_conversation_went_around_is_put_into_it_with_its_result(
     service: Service, world: World
 ) -> None:
     t = Transcript(str(world.cwd))
@@ -275,8 +275,15 @@ async def test_a_call_off_the_chain_gets_its_result_beside_it(
     t.write(world.store)
     result = await repair(service, t)
     assert counts(result) == {"close_calls": 1}
-    closing = [r for r in records_of(world, result) if "was lost" in str(r.get("toolUseResult"))]
-    assert [r["parentUuid"] for r in closing] == [calls[1].use]
+    assert [said(r) for r in chain_of(world, result)] == [
+        "question 1",
+        "tool_use",
+        "tool_use",
+        "tool_result",
+        "tool_result",
+        "question 2",
+        "done",
+    ]
 
 
 @pytest.mark.asyncio

@@ -90,7 +90,8 @@ class _Regrowing:
     """Ids of calls whose blocks leave a line, be they calls or results."""
     additions: list[Added] = field(factory=list)
     follows: dict[int, list[int]] = field(factory=dict)
-    """Lines that move up in the chain, by the line that they will follow."""
+    """Lines that come to another place in the chain, or into it, by the line they will follow."""
+    joined: int = 0
     kept: bytearray = field(init=False)
     _parents: dict[int, int | str] = field(factory=dict)
     """New parents by line: another line (-1: none), or the id of a record that is added."""
@@ -130,7 +131,7 @@ class _Regrowing:
             closed=len(self.additions),
             calls_left_out=len(calls) - orphans,
             orphans_left_out=orphans,
-            joined=sum(map(len, self.follows.values())),
+            joined=self.joined,
         )
 
     def _kind(self, line: int) -> int:
@@ -155,15 +156,35 @@ class _Regrowing:
         places = self._places()
         if wanted.has("close_calls"):
             for call, line in sorted(found.calls.items(), key=lambda pair: (pair[1], pair[0])):
-                uid = self._free_uuid(call)
-                at = places.get(line, -1)
+                at = places.get(self._on_chain(line, places), -1)
                 end = lost_results.place_after(self.transcript, chain, at) if at >= 0 else -1
                 after = chain[end] if at >= 0 else line
-                self.additions.append(Added(call, line, uid, after, aside=at < 0))
+                self.additions.append(Added(call, line, self._free_uuid(call), after, aside=at < 0))
         for call_line, result in found.apart:
             begin, end = places.get(call_line, -1), places.get(result, -1)
             if 0 <= begin < end and self._is_parted(begin, end):
                 self.follows.setdefault(call_line, []).append(result)
+                self.joined += 1
+
+    def _on_chain(self, line: int, places: dict[int, int]) -> int:
+        """The record of a call's message that is on the chain, -1 for none.
+
+        Where the conversation went around the call it is put into the chain there, so that
+        every program sends it together with its result.
+        """
+        parents = self.transcript.parents
+        aside: list[int] = []
+        above = line
+        while above not in places and self._kind(above) == ASSISTANT:
+            aside.append(above)
+            above = parents[above]
+        if above not in places:
+            return -1
+        if aside and not self.transcript.same_message(line, above):
+            return -1
+        followers = self.follows.setdefault(above, []) if aside else []
+        followers += [one for one in reversed(aside) if one not in followers]
+        return above
 
     def _free_uuid(self, call: str) -> str:
         number, uid = 1, lost_results.uuid_for(self.native_id, call)
@@ -177,6 +198,11 @@ class _Regrowing:
         concerned = set(self.found.calls.values()).union(*self.found.apart)
         if not concerned:
             return {}
+        for line in tuple(concerned):
+            above = self.transcript.parents[line]
+            while above >= 0 and above not in concerned and self._kind(above) == ASSISTANT:
+                concerned.add(above)
+                above = self.transcript.parents[above]
         return {line: at for at, line in enumerate(self.cut.lines) if line in concerned}
 
     def _is_parted(self, begin: int, end: int) -> bool:
@@ -227,9 +253,14 @@ class _Regrowing:
             if line not in moving:
                 yield line, before
                 for moved in self.follows.get(line, ()):
-                    at = chain.index(moved)
-                    yield moved, chain[at - 1]
+                    yield moved, self._followed(moved)
             before = line
+
+    def _followed(self, line: int) -> int:
+        """What a line that is to move follows now."""
+        chain = self.cut.lines
+        at = chain.index(line) if line in chain else 0
+        return chain[at - 1] if at else self.transcript.parents[line]
 
     def _follow_chain(self) -> int | str:
         """Note new parents along the chain; returns the leaf: a line, or a new record's id."""
@@ -336,12 +367,14 @@ class _Regrowing:
 
     def _selection(self) -> Selection:
         lines = array("I", (line for line in self.selection.lines if self.kept[line]))
+        moving = {line for moved in self.follows.values() for line in moved}
         runs: list[tuple[int, int]] = []
-        for line in lines:
-            if runs and runs[-1][1] == line:
-                runs[-1] = (runs[-1][0], line + 1)
-            else:
-                runs.append((line, line + 1))
+        for first in lines:
+            for line in (first, *self.follows.get(first, ())) if first not in moving else ():
+                if runs and runs[-1][1] == line:
+                    runs[-1] = (runs[-1][0], line + 1)
+                else:
+                    runs.append((line, line + 1))
         span, offsets = self.transcript.span, self.transcript.offsets
         size = sum(span(end - 1)[1] - offsets[begin] for begin, end in runs)
         return Selection(lines, runs, size, self.selection.gap)

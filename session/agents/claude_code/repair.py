@@ -64,7 +64,8 @@ def planned(
     """What would be repaired.  Raises SessionDamaged where nothing could be kept, or where the
     kept turns cross a gap of which `wanted` says nothing."""
     path = history.transcript.path
-    copy = usable_copy(history, wanted, scratch, work)
+    encoding = "UTF-16" if history.transcript.other_encoding else None
+    copy = usable_copy(store, history, wanted, scratch, work)
     if copy.path is not None:
         transcript = Transcript(copy.path, history.native_id)
         transcript.refresh(work)
@@ -96,7 +97,7 @@ def planned(
     native = fork.NativePlan(
         history.native_id, child_id, path, cut, regrown.selection, title, cwd, stage
     )
-    counts = _counts(transcript, whole, cut, selection, copy, found, regrown)
+    counts = _counts(transcript, whole, cut, selection, copy, encoding, found, regrown)
     saved = found.images.saved + found.outputs.saved
     return ForkPlan(
         stage=stage,
@@ -147,6 +148,7 @@ def _counts(
     cut: Cut,
     selection: Selection,
     copy: Strays,
+    encoding: str | None,
     found: Ailments,
     regrown: Regrown,
 ) -> Counts:
@@ -158,8 +160,8 @@ def _counts(
         and transcript.identity.size > transcript.scanned,
         repeated=sum(1 for kind in transcript.kinds if kind & DUPLICATE),
         foreign=sum(map(len, transcript.foreign_lines().values())),
-        dirty=found.dirty + copy.dirty,
-        encoding=copy.encoding,
+        dirty=found.dirty,
+        encoding=encoding,
         strays=copy.count,
         stray_files=len(copy.files),
         bridged=regrown.bridged,
