@@ -18,6 +18,7 @@ class Repair(Fork):
     passes = points("repair", "intended", "copied", "validated", "staged", "sidecars", "published")
     holds_from = "repair.staged"
     kept = 5
+    state = "damaged"
 
     def __init__(self, world: World, number: int = 1) -> None:
         super().__init__(world, number)

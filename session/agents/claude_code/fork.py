@@ -18,7 +18,7 @@ import orjson
 
 from session import osfile
 from session.agents.base import Built, ForkPlan
-from session.agents.claude_code import splice
+from session.agents.claude_code import forewarning, splice
 from session.agents.claude_code.cut import Cut, Selection, dropped_prompt, select
 from session.agents.claude_code.derive import derive, same_prompts
 from session.agents.claude_code.history import History
@@ -67,6 +67,7 @@ def planned(
         if not bridge_gaps:
             raise history.damaged_at(selection.gap)
         warnings.append(Warn("gaps_bridged", "Missing records were bridged in the fork."))
+    warnings += forewarning.dangling_calls(transcript, cut, selection)
     stage = place(store, transcript.path, child_id, cwd)
     return ForkPlan(
         stage=stage if cut.kept else Stage(stage.folder, None),
@@ -129,9 +130,10 @@ def build(
         new_results=str(stage.destination.with_suffix("") / "tool-results"),
     )
     with osfile.writing(stage.file) as file:
-        offsets = _write(file, transcript, plan, editor, work)
+        thoughts = forewarning.Thoughts()
+        offsets = _write(file, transcript, plan, editor, thoughts, work)
         fault("fork.copied")
-        warnings = copy_companions(store, transcript, plan, editor)
+        warnings = thoughts.warnings() + copy_companions(store, transcript, plan, editor)
         # Waiting for the disk takes no processor; checking does.
         with osfile.in_background(file.make_durable):
             child = _validated(transcript, plan, offsets, work)
@@ -142,7 +144,12 @@ def build(
 
 
 def _write(
-    file: osfile.Writer, transcript: Transcript, plan: NativePlan, editor: Editor, work: Work
+    file: osfile.Writer,
+    transcript: Transcript,
+    plan: NativePlan,
+    editor: Editor,
+    thoughts: forewarning.Thoughts,
+    work: Work,
 ) -> array[int]:
     """Write the child, reading each block back; returns where its lines start.
 
@@ -161,6 +168,7 @@ def _write(
                 _note_starts(block, size, offsets)
             size += len(block)
             write(block)
+            thoughts.pass_by(block)
     if follow and editor.even:
         offsets = splice.starts(transcript, runs)
     for record in _closing(transcript, plan):
