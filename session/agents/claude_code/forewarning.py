@@ -6,19 +6,15 @@ thinking is looked for in the bytes as they are copied, which costs a search for
 
 from __future__ import annotations
 
-import re
-
 from session.agents.claude_code import blocks, records
 from session.agents.claude_code.cut import Cut, Selection
 from session.agents.claude_code.records import ASSISTANT, KIND, PROMPT
 from session.agents.claude_code.transcript import Transcript
 from session.model import Warn
 
-_THINKING = b'"type":"thinking"'
-# As the program writes it; of any other form the line is parsed.
-_SIGNED = re.compile(
-    rb'"type":"thinking","thinking":"[^"\\]*(?:\\.[^"\\]*)*","signature":"[^"]', re.DOTALL
-)
+# As the program writes it; within a string a quote has a backslash before it.
+_THINKING = b'{"type":"thinking","thinking":"'
+_SIGNATURE = b'","signature":"'
 
 
 def dangling_calls(transcript: Transcript, cut: Cut, selection: Selection) -> list[Warn]:
@@ -56,14 +52,12 @@ class Thoughts:
     def pass_by(self, block: bytes) -> None:
         at = block.find(_THINKING)
         while at >= 0:
-            if _SIGNED.match(block, at):
-                at = block.find(_THINKING, at + 1)
-                continue
-            start = block.rfind(b"\n", 0, at) + 1
             end = block.find(b"\n", at) + 1 or len(block)
-            record = records.parse(block[start:end])
-            found = records.content_blocks(record) if record is not None else []
-            self.unsigned += sum(map(blocks.is_unsigned_thinking, found))
+            signature = block.find(_SIGNATURE, at, end) + len(_SIGNATURE)
+            if signature < at or block[signature : signature + 1] == b'"':
+                record = records.parse(block[block.rfind(b"\n", 0, at) + 1 : end])
+                found = records.content_blocks(record) if record is not None else []
+                self.unsigned += sum(map(blocks.is_unsigned_thinking, found))
             at = block.find(_THINKING, end)
 
     def warnings(self) -> list[Warn]:
