@@ -17,9 +17,9 @@ import pytest
 from tests.builders import Transcript
 from tests.chain import to_json
 from tests.client import Client
-from tests.real.asking import Conversation, asked, new_id
+from tests.real.asking import Conversation, asked, new_id, path_of
 from tests.rig.claude import Claude
-from tests.rig.model import Model
+from tests.rig.model import Model, Reply, Tool
 from tests.world import World, assert_untouched, store_hash
 
 LOST = "The result of this call was lost: the program ended before it was recorded. "
@@ -362,3 +362,42 @@ def test_a_call_of_the_service_is_sent_together_with_its_result(
     history = sent(claude, model, repaired(server, world, t))
     assert [kind for _, kind, _ in history[:4]] == ["text", "other", "other", "text"]
     assert history[-3:] == [answered("answer 1"), *questions(2, 2)]
+
+
+def test_a_session_of_the_program_itself_is_repaired_after_a_bad_day(
+    server: Client, claude: Claude, model: Model, world: World
+) -> None:
+    """A result and an answer are lost, a record is torn, another one glued to its stub."""
+    calls = tuple(Tool("Bash", {"command": f"echo {n}", "description": n}) for n in "abc")
+    model.script(
+        Reply("Looking", thinking="first look", tools=calls), "answer 1", "answer 2", "answer 3"
+    )
+    native_id = claude.talk(world.cwd, *(f"question {n}" for n in (1, 2, 3)))
+    whole = model.last().said()
+    path = path_of(world, native_id)
+    lines = path.read_bytes().splitlines()
+    found = [json.loads(line) for line in lines]
+    above = {record.get("parentUuid") for record in found}
+    aside = next(n for n, r in enumerate(found) if "toolUseResult" in r and r["uuid"] not in above)
+    text = found[aside]["message"]["content"][0]["content"]
+    second = next(n for n, line in enumerate(lines) if b'"text":"answer 2"' in line)
+    third = next(n for n, line in enumerate(lines) if b"question 3" in line and b'"uuid"' in line)
+    lines[third] = b'{"type":"mode","mode":"nor' + lines[third]
+    for lost in sorted((aside, second), reverse=True):
+        del lines[lost]
+    path.write_bytes(b"\n".join(lines) + b"\n")
+    before = store_hash(world.store)
+
+    params = {"session_id": f"claude-code:{native_id}", "new_session_id": new_id()}
+    result = server.call("repair_session", params)
+
+    assert_untouched(before, world.store)
+    counts = {repaired["repair"]: repaired["count"] for repaired in result["repairs"]}
+    assert counts == {"recover_lines": 1, "bridge_gaps": 1, "close_calls": 1}
+    history = sent(claude, model, result)
+    expected = [part for part in whole if part not in (result_is(text), answered("answer 2"))]
+    # The program joins what a person said twice in a row.
+    at = expected.index(asked("question 2"))
+    expected[at : at + 2] = [asked("question 2\n"), asked("question 3")]
+    history.remove(result_is(LOST))
+    assert history == [*expected, answered("answer 3")]
