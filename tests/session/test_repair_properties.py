@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
-from session.errors import SessionDamaged
+from session.errors import SessionDamaged, Unsupported
 from session.model import REPAIRS, USUAL_REPAIRS
 from session.service import Service
 from tests.corpus import CASES
@@ -109,8 +109,10 @@ async def test_a_repaired_session_is_clean_and_has_the_turns_of_the_damaged_one(
         source = await turns(service, sid(story.transcript))
         try:
             made = await service.repair_session(sid(story.transcript), new_id())
-        except SessionDamaged as refused:
-            assert not source and "No turn" in str(refused)
+        except (SessionDamaged, Unsupported) as refused:
+            # What is left may be side chains alone: nobody's turns.
+            assert not source
+            assert isinstance(refused, Unsupported) or "No turn" in str(refused)
             assert store_hash(world.store) == before
             return
         assert_untouched(before, world.store)
@@ -136,7 +138,7 @@ async def test_what_a_repair_cuts_and_drops_leaves_the_last_turns_whole(
             made = await service.repair_session(
                 sid(story.transcript), new_id(), repairs=list(OTHERS), strip_outputs_over=64
             )
-        except SessionDamaged as refused:
+        except (SessionDamaged, Unsupported) as refused:
             assert not source or "leaves no whole turn" in str(refused)
             return
         assert made.session is not None

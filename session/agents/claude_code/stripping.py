@@ -151,7 +151,7 @@ def _long_texts(
     if end - start <= over:
         return
     if first == b'"':
-        text = json.loads(line[start:end].decode("utf-8", "surrogatepass"))
+        text = json.loads(line[start:end].decode("utf-8", "replace"))
         raw = text.encode("utf-8", "surrogatepass")
         if len(raw) > over:
             shown = raw[:_KEPT].decode("utf-8", "ignore")
@@ -169,7 +169,7 @@ def _long_texts(
 def _text(line: bytes, member: Member | None) -> str | None:
     if member is None or line[member.value : member.value + 1] != b'"':
         return None
-    text = json.loads(line[member.value : member.end].decode("utf-8", "surrogatepass"))
+    text = json.loads(line[member.value : member.end].decode("utf-8", "replace"))
     return str(text)
 
 
