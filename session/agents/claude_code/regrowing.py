@@ -291,7 +291,9 @@ class _Regrowing:
         """Give a parent to records that lack theirs; returns how many there were."""
         if not (self.wanted.has("bridge_gaps") or self.wanted.has("cut_gaps")):
             return 0
-        gaps = [line for line in self.transcript.gaps if self.kept[line]]
+        # A record that descends from itself is taken for a first one.
+        broken = {*self.transcript.gaps, *self.transcript.circles}
+        gaps = [line for line in sorted(broken) if self.kept[line]]
         for line in gaps:
             self._parents.setdefault(line, self._kept_above(line))
         return len(gaps)

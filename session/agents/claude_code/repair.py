@@ -260,7 +260,7 @@ def _validated(transcript: Transcript, plan: RepairPlan, stage: Stage, work: Wor
     records = len(native.selection.lines) + plan.regrown.added + 2
     if len(child.kinds) != records or child.torn_lines:
         problems.append(f"it has {len(child.kinds)} records instead of {records}, or torn ones")
-    if plan.regrown.joins_gaps and child.gaps:
+    if plan.regrown.joins_gaps and (child.gaps or child.circles):
         problems.append("its chain of records has a gap")
     calls = set(child.open_calls) | set(child.orphan_results)
     if wanted.has("close_calls") or wanted.has("drop_calls"):
