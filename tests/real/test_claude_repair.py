@@ -401,3 +401,25 @@ def test_a_session_of_the_program_itself_is_repaired_after_a_bad_day(
     expected[at : at + 2] = [asked("question 2\n"), asked("question 3")]
     history.remove(result_is(LOST))
     assert history == [*expected, answered("answer 3")]
+
+
+def test_a_lost_result_before_a_compaction_in_mid_turn_is_sent_with_its_call(
+    server: Client, claude: Claude, model: Model, world: World, t: Transcript
+) -> None:
+    """The terminal program goes on below the last result as if there were no boundary."""
+    t.turn("question 1", "answer 1")
+    t.prompt("question 2")
+    t.parallel_tools([("Bash", {"command": "a"}, None), ("Bash", {"command": "b"}, "B")])
+    t.compact_in_turn_as_the_tui(answer="answer 2")
+    t.turn("question 3", "answer 3")
+    result = repaired(server, world, t)
+    assert [r["repair"] for r in result["repairs"]] == ["recover_lines", "close_calls"]
+    assert sent(claude, model, result) == [
+        asked("Summary of what was said."),
+        called("a"),
+        called("b"),
+        result_is("B"),
+        result_is(LOST),
+        answered("answer 2"),
+        *questions(3, 3),
+    ]

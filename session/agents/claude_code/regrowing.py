@@ -272,19 +272,23 @@ class _Regrowing:
         last: int | str = -1
         leaf: int | str = -1
         place = -1
+        grown: dict[int, str] = {}
         for line, before in self._order():
             if self.kept[line]:
                 if parents[line] == before and last != before:
                     self._parents[line] = last
                 elif last == -1 and parents[line] >= 0:
                     self._parents[line] = -1
+                elif self._kind(line) in SPOKEN - {RESULT} and parents[line] in grown:
+                    # It goes around a compaction that stands before it in the chain.
+                    self._parents[line] = grown[parents[line]]
                 last = place = line
                 if self._kind(line) in SPOKEN:
                     leaf = line
             for added in waiting.get(line, ()):
                 added.line = place
                 self._parents_of_added[added.uid] = last
-                last = leaf = added.uid
+                last = leaf = grown[line] = added.uid
         return leaf
 
     def _bridge(self) -> int:
@@ -419,10 +423,12 @@ class _Regrowing:
         return spans.replace(text, [(member.value, member.end, orjson.dumps(metadata))])
 
     def _still_there(self, names: list[Any]) -> list[str]:
-        after: dict[str, list[str]] = {}
+        after: dict[str | None, list[str]] = {}
         for added in self.additions:
-            if (name := self.transcript.uuid_at(added.line)) is not None:
-                after.setdefault(name, []).append(added.uid)
+            # The result of a call that does not stay does not either.
+            caller, place = map(self.transcript.uuid_at, (added.caller, added.line))
+            if caller in names:
+                after.setdefault(place if place in names else caller, []).append(added.uid)
         out: list[str] = []
         for name in names:
             line = self.transcript.find(name) if isinstance(name, str) else None
