@@ -9,8 +9,7 @@ from typing import Any
 import orjson
 from attrs import define, field
 
-from session.agents import spans
-from session.agents.claude_code import blocks, lost_results, records, stripping
+from session.agents.claude_code import blocks, lost_results, preserving, records, stripping
 from session.agents.claude_code.ailments import (
     Ailments,
     by_line,
@@ -388,7 +387,7 @@ class _Regrowing:
     def _change(self, line: int, text: bytes) -> bytes:
         """See `mending.Change`."""
         if self._kind(line) == COMPACT:
-            return self._without_lost_names(text)
+            return preserving.renamed(text, self._still_there)
         thinking = self.wanted.has("drop_thinking") and bool(self.found.unsigned[line])
         ids = self.unwanted.get(line, set())
         if ids or thinking:
@@ -400,27 +399,6 @@ class _Regrowing:
         if self.found.wordy[line]:
             text = stripping.strip_outputs(text, self.wanted.outputs_over)[0]
         return text
-
-    def _without_lost_names(self, text: bytes) -> bytes:
-        """A compaction names the records that stay before it; the agent heeds it only when it
-        finds them all, and forgets those that are not named."""
-        member = spans.find(text, 0, b"compactMetadata")
-        metadata = records.parse(text[member.value : member.end]) if member is not None else None
-        if member is None or metadata is None:
-            return text
-        messages = metadata.get("preservedMessages")
-        names: list[str] = []
-        if isinstance(messages, dict):
-            for key in ("uuids", "allUuids"):
-                if isinstance(messages.get(key), list):
-                    messages[key] = self._still_there(messages[key])
-                    names = names or messages[key]
-        segment = metadata.get("preservedSegment")
-        if isinstance(segment, dict) and not names:
-            names = self._still_there([segment.get("headUuid"), segment.get("tailUuid")])
-        if isinstance(segment, dict) and names:
-            segment.update(headUuid=names[0], tailUuid=names[-1])
-        return spans.replace(text, [(member.value, member.end, orjson.dumps(metadata))])
 
     def _still_there(self, names: list[Any]) -> list[str]:
         after: dict[str | None, list[str]] = {}
