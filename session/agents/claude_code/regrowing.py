@@ -6,7 +6,6 @@ from array import array
 from collections.abc import Iterator
 from typing import Any
 
-import orjson
 from attrs import define, field
 
 from session.agents.claude_code import blocks, lost_results, preserving, records, stripping
@@ -28,6 +27,7 @@ from session.agents.claude_code.records import (
     TREE,
     Record,
 )
+from session.agents.claude_code.splice import encoded
 from session.agents.claude_code.transcript import Transcript
 from session.model import Repairs
 
@@ -341,7 +341,8 @@ class _Regrowing:
         names = {line: str(record["uuid"]) for line, record in self.transcript.read(sorted(lines))}
         for line, above in self._parents.items():
             name = above if isinstance(above, str) else names.get(above)
-            self.mend.parents[line] = _NULL if name is None else orjson.dumps(name)
+            # (orjson would leave a kilobyte of its buffer with each of them.)
+            self.mend.parents[line] = _NULL if name is None else encoded(name)
         return names
 
     def _write_additions(self, names: dict[int, str]) -> None:
