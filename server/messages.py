@@ -17,6 +17,17 @@ from session import model
 
 Agent = Literal["claude-code", "codex", "opencode", "gemini", "pi", "journal"]
 Kind = Literal["main", "subagent", "sdk"]
+Repair = Literal[
+    "recover_lines",
+    "collect_strays",
+    "bridge_gaps",
+    "cut_gaps",
+    "close_calls",
+    "drop_calls",
+    "drop_thinking",
+    "strip_images",
+    "strip_outputs",
+]
 
 Limit = NewType("Limit", int)
 """Entries of a page, 1 to 500."""
@@ -107,6 +118,20 @@ class ForkSession:
     stage: bool | None = None
     bridge_gaps: bool | None = None
     unsaved: list[str] | None = None
+    dry_run: bool | None = None
+    expect_revision: str | None = None
+    wait_ms: WaitMs | None = None
+
+
+@define(frozen=True)
+class RepairSession:
+    session_id: str
+    new_session_id: str
+    repairs: list[Repair] | None = None
+    strip_outputs_over: MaxBytes | None = None
+    title: str | None = None
+    cwd: str | None = None
+    stage: bool | None = None
     dry_run: bool | None = None
     expect_revision: str | None = None
     wait_ms: WaitMs | None = None

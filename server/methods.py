@@ -46,6 +46,7 @@ VERBS: dict[str, Verb] = {
         messages.AllocateSessionId, Service.allocate_session_id, at_once=True
     ),
     "fork_session": Verb(messages.ForkSession, Service.fork_session, reports=True),
+    "repair_session": Verb(messages.RepairSession, Service.repair_session, reports=True),
     "promote_session": Verb(messages.PromoteSession, Service.promote_session),
     "discard_session": Verb(messages.DiscardSession, Service.discard_session),
     "rewind": Verb(messages.Rewind, Service.rewind, reports=True),

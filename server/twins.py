@@ -43,7 +43,7 @@ class Twins:
         if token is not None:
             self._protocol.track(request, token, title(name))
         progress = request.progress
-        if name == "fork_session" and params.get("new_session_id") is None:
+        if name in ("fork_session", "repair_session") and params.get("new_session_id") is None:
             params["new_session_id"] = await self._new_session_id(params.get("session_id"))
         if name == "rewind" and params.get("operation_id") is None:
             params["operation_id"] = str(uuid.uuid4())
@@ -53,7 +53,7 @@ class Twins:
         return await ask(params, progress)
 
     async def _new_session_id(self, source: Any) -> str | None:
-        """An id for a child of `source`; None where that is no id, which `fork_session` tells."""
+        """An id for a child of `source`; None where that is no id, which the method tells."""
         if type(source) is not str or ":" not in source:
             return None
         agent = source.partition(":")[0]

@@ -1,4 +1,5 @@
-"""fork_session, promote_session, discard_session: how a child comes to be, or does not."""
+"""fork_session, repair_session, promote_session, discard_session: how a child comes to be, or
+does not."""
 
 from __future__ import annotations
 
@@ -31,16 +32,22 @@ from session.model import (
     ForkResult,
     ForkTurns,
     OneSession,
+    Repaired,
+    RepairResult,
+    Repairs,
     Resume,
     Session,
     Warn,
 )
 from session.osfile import utc
+from session.scratch import Scratch, scratch
 from session.staging import Stage
 from session.store.lineage import ForkRow
 from session.store.operations import OperationRow, digest_of
-from session.values import value
+from session.values import fields, value
 from session.work import Work
+
+Forked = ForkResult | RepairResult
 
 _LONGEST_TITLE = 180
 """Of the parent's title in the child's, so that what is added shows in a listing."""
@@ -48,7 +55,10 @@ _LONGEST_TITLE = 180
 
 @value
 class Order:
-    """A fork that was asked for; `request` is what tells a retry from another request."""
+    """A fork that was asked for; `request` is what tells a retry from another request.
+
+    With `repairs` it is a repair: a fork of the whole live branch that is mended on the way.
+    """
 
     session_id: str
     child: str
@@ -58,6 +68,11 @@ class Order:
     stage: bool
     bridge_gaps: bool
     request: dict[str, Any]
+    repairs: Repairs | None = None
+
+    @property
+    def kind(self) -> str:
+        return "fork" if self.repairs is None else "repair"
 
     @property
     def digest(self) -> str:
@@ -100,35 +115,40 @@ def real_directory(cwd: str | None) -> str | None:
 
 async def preview(
     context: Context, order: Order, expect_revision: str | None, work: Work
-) -> ForkResult:
+) -> Forked:
     """What the fork would hold; nothing is written."""
     if (done := await _replayed(context, order)) is not None:
         return done
-    located, history, plan, _ = await _plan(context, order, expect_revision, work)
-    size = Warn("copy_size", f"The fork will be a copy of {plan.bytes:,} bytes.")
-    built = Built(plan.records, plan.bytes, [size] if plan.kept else [])
-    return _result("preview", None, plan, built, located.agent.resume_of(history, plan))
+    with scratch(context.home) as room:
+        located, history, plan, _ = await _plan(context, order, expect_revision, room, work)
+        size = Warn("copy_size", f"The {order.kind} will be a copy of {plan.bytes:,} bytes.")
+        built = Built(plan.records, plan.bytes, [size] if plan.kept else [])
+        return _result("preview", None, plan, built, located.agent.resume_of(history, plan))
 
 
-async def fork(
-    context: Context, order: Order, expect_revision: str | None, work: Work
-) -> ForkResult:
+async def fork(context: Context, order: Order, expect_revision: str | None, work: Work) -> Forked:
     """Intent, stage, validation, publication, record.  The caller holds the child's lock."""
     await context.operations.settle_session(order.child)
     if (done := await _replayed(context, order)) is not None:
         return done
-    located, history, plan, title = await _plan(context, order, expect_revision, work)
+    with scratch(context.home) as room:
+        return await _fork(context, order, expect_revision, room, work)
+
+
+async def _fork(
+    context: Context, order: Order, expect_revision: str | None, room: Scratch, work: Work
+) -> Forked:
+    located, history, plan, title = await _plan(context, order, expect_revision, room, work)
+    number = plan.kept if plan.last_number is None else plan.last_number
     operation_id = uuid.uuid4().hex
-    parentage = ForkRow(
-        order.child, order.session_id, plan.last_turn, plan.kept, utc(), operation_id
-    )
+    parentage = ForkRow(order.child, order.session_id, plan.last_turn, number, utc(), operation_id)
     await context.operations.intend(
         operation_id=operation_id,
-        kind="fork",
+        kind=order.kind,
         session_id=order.session_id,
         new_session_id=order.child,
         digest=order.digest,
-        summary=f"fork of {order.session_id.partition(':')[2][:8]} with {plan.kept} of "
+        summary=f"{order.kind} of {order.session_id.partition(':')[2][:8]} with {plan.kept} of "
         f"{plan.total} turn{'' if plan.total == 1 else 's'}{title and f': {title}'}",
         intent={
             "stage": plan.stage.to_json(),
@@ -150,7 +170,7 @@ async def fork(
     )
     publishing = False
     try:
-        fault("fork.intended")
+        fault(f"{order.kind}.intended")
         built = await work.in_thread(located.agent.build_fork, history, plan, work)
         result = _result(
             "staged" if order.stage else "forked",
@@ -161,16 +181,16 @@ async def fork(
         )
         work.commit()
         await context.operations.advance(operation_id, "staged", result=result, durable=True)
-        fault("fork.staged")
+        fault(f"{order.kind}.staged")
         if not order.stage:
             publishing = True
-            await work.in_thread(plan.stage.publish, "fork")
+            await work.in_thread(plan.stage.publish, order.kind)
             await context.operations.finish_fork(operation_id, parentage)
     except (Exception, Cancelled) as error:
         if publishing and plan.stage.published:
-            raise Indeterminate.after("The fork", order.child, operation_id) from error
+            raise Indeterminate.after(f"The {order.kind}", order.child, operation_id) from error
         await _undo_stage(context, plan.stage, operation_id, work)
-        raise _as_storage_error(error, "Writing the fork") from error
+        raise _as_storage_error(error, f"Writing the {order.kind}") from error
     if not order.stage:
         context.announce(Change([order.child], "forked", order.session_id), plan.stage.destination)
     session = await context.describe_now(order.child)
@@ -190,35 +210,27 @@ def _as_storage_error(error: BaseException, doing: str) -> BaseException:
 
 
 async def _plan(
-    context: Context, order: Order, expect_revision: str | None, work: Work
+    context: Context, order: Order, expect_revision: str | None, room: Scratch, work: Work
 ) -> tuple[Located, History, ForkPlan, str]:
     order = evolve(order, cwd=real_directory(order.cwd))
     located, history = await context.open_for(
-        order.session_id, "fork_session", expect_revision, work
+        order.session_id, f"{order.kind}_session", expect_revision, work
     )
     agent = located.agent
     if history.summary.kind == "subagent":
         raise Unsupported(
-            "A subagent's transcript cannot be forked by itself; fork its parent session.",
+            f"A subagent's transcript cannot become a session of its own; {order.kind} its parent "
+            "session.",
             agent=agent.name,
-            operation="fork_session",
+            operation=f"{order.kind}_session",
             reason="the agent resumes subagents only through their parent",
         )
-    cut = await work.in_thread(history.cut, order.at)
     title = order.title
     if title is None:
         own = history.summary.title or (located.row.intent.get("title") if located.row else None)
         taken = await context.catalog.titles(agent, work)
-        title = _numbered(own or "Session", taken)
-    plan = await work.in_thread(
-        agent.plan_fork,
-        history,
-        cut,
-        child_id=order.child.partition(":")[2],
-        title=title,
-        cwd=order.cwd,
-        bridge_gaps=order.bridge_gaps,
-    )
+        title = _numbered(own or "Session", "fork" if order.repairs is None else "repaired", taken)
+    plan = await work.in_thread(_planned, agent, history, order, title, room, work)
     if plan.kept and not order.stage:
         directory = order.cwd or history.summary.cwd
         plan = evolve(
@@ -235,17 +247,41 @@ async def _plan(
     return located, history, plan, title
 
 
-def _numbered(title: str, taken: set[str | None]) -> str:
-    """`title` with " (fork)", or the first " (fork N)" that no other session has."""
+def _planned(
+    agent: Agent, history: History, order: Order, title: str, room: Scratch, work: Work
+) -> ForkPlan:
+    child_id = order.child.partition(":")[2]
+    if order.repairs is not None:
+        return agent.plan_repair(
+            history,
+            child_id=child_id,
+            title=title,
+            cwd=order.cwd,
+            wanted=order.repairs,
+            scratch=room,
+            work=work,
+        )
+    return agent.plan_fork(
+        history,
+        history.cut(order.at),
+        child_id=child_id,
+        title=title,
+        cwd=order.cwd,
+        bridge_gaps=order.bridge_gaps,
+    )
+
+
+def _numbered(title: str, word: str, taken: set[str | None]) -> str:
+    """`title` with " (word)", or the first " (word N)" that no other session has."""
     title = title[:_LONGEST_TITLE].rstrip()
-    candidate, number = f"{title} (fork)", 1
+    candidate, number = f"{title} ({word})", 1
     while candidate in taken:
         number += 1
-        candidate = f"{title} (fork {number})"
+        candidate = f"{title} ({word} {number})"
     return candidate
 
 
-async def _replayed(context: Context, order: Order) -> ForkResult | None:
+async def _replayed(context: Context, order: Order) -> Forked | None:
     """The recorded answer of the same request; None when the id is free.
 
     Raises SessionExists for an id that is taken, also by a child that is gone.
@@ -270,16 +306,19 @@ def _exists(session_id: str, why: str) -> SessionExists:
     )
 
 
-def _recorded(row: OperationRow, session: Session) -> ForkResult:
-    fields = dict(row.result or {})
-    fields.update(
+def _recorded(row: OperationRow, session: Session) -> Forked:
+    known = dict(row.result or {})
+    known.update(
         status="already_forked",
         session=session,
-        turns=ForkTurns(**fields["turns"]),
+        turns=ForkTurns(**known["turns"]),
         resume=session.resume,
-        warnings=[Warn(**warning) for warning in fields["warnings"]],
+        warnings=[Warn(**warning) for warning in known["warnings"]],
     )
-    return ForkResult(**fields)
+    if "repairs" in known:
+        known["repairs"] = [Repaired(**repaired) for repaired in known["repairs"]]
+        return RepairResult(**known)
+    return ForkResult(**known)
 
 
 def _result(
@@ -288,8 +327,8 @@ def _result(
     plan: ForkPlan,
     built: Built,
     resume: Resume,
-) -> ForkResult:
-    return ForkResult(
+) -> Forked:
+    result = ForkResult(
         status=status,
         operation_id=operation_id,
         session=None,
@@ -302,6 +341,9 @@ def _result(
         workspace=None,
         warnings=[*plan.warnings, *built.warnings],
     )
+    if plan.repairs is None:
+        return result
+    return RepairResult(**fields(result), repairs=plan.repairs)
 
 
 async def promote(context: Context, session_id: str, work: Work) -> OneSession:

@@ -215,6 +215,65 @@ class ForkResult:
     warnings: list[Warn]
 
 
+REPAIRS = (
+    "recover_lines",
+    "collect_strays",
+    "bridge_gaps",
+    "cut_gaps",
+    "close_calls",
+    "drop_calls",
+    "drop_thinking",
+    "strip_images",
+    "strip_outputs",
+)
+"""What can be repaired.  Of `bridge_gaps` and `cut_gaps`, and of `close_calls` and
+`drop_calls`, one is chosen."""
+
+USUAL_REPAIRS = ("recover_lines", "collect_strays", "bridge_gaps", "close_calls", "drop_thinking")
+"""Those that are made when none are named: they take nothing away that could be used."""
+
+OUTPUTS_OVER = 16384
+"""Bytes of tool output from which `strip_outputs` cuts it, unless another number is given."""
+
+
+@value
+class Repairs:
+    """The repairs of one request; outputs of more than `outputs_over` bytes are long."""
+
+    names: tuple[str, ...] = USUAL_REPAIRS
+    outputs_over: int = OUTPUTS_OVER
+
+    def has(self, name: str) -> bool:
+        return name in self.names
+
+
+@value
+class Repaired:
+    """One repair that has something to do: how often, and in words."""
+
+    repair: str
+    count: int
+    message: str
+
+
+@value
+class RepairResult:
+    """As `ForkResult`, with what was (or would be) repaired."""
+
+    status: str
+    operation_id: str | None
+    session: Session | None
+    turns: ForkTurns
+    records_copied: int
+    bytes_copied: int
+    method: str
+    dropped_prompt: str | None
+    resume: Resume
+    workspace: dict[str, Any] | None
+    warnings: list[Warn]
+    repairs: list[Repaired]
+
+
 @value
 class RewindTurns:
     kept: int

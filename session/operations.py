@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from session import effects
+from session import effects, scratch
 from session.effects import Effect, Move
 from session.errors import SessionExists, TurntreeError
 from session.locks import Locks
@@ -114,6 +114,7 @@ class Operations:
         """
         if self.store.refusal is not None:
             return []
+        scratch.sweep(self.home)
         changed = []
         for row in await self.store.run(operations.unfinished):
             if not _is_stranded(row):
@@ -145,7 +146,7 @@ class Operations:
 
     async def settle(self, row: OperationRow) -> None:
         """Roll one unfinished operation forward or back.  The caller holds its session's lock."""
-        if row.kind == "fork":
+        if row.kind in operations.FORKS:
             await self._settle_fork(row)
         else:
             await self._settle_effect(row)
@@ -156,18 +157,18 @@ class Operations:
         if row.intent.get("discarding") or (row.state == "staged" and keeps_stage):
             stage.remove()
             await self.advance(row.operation_id, "discarded", durable=True)
-        elif row.state == "staged" and self._publishes(stage):
+        elif row.state == "staged" and self._publishes(stage, row.kind):
             await self.finish_fork(row.operation_id, ForkRow(**row.intent["fork"]))
         else:
             stage.remove()
             await self.release(row.operation_id)
 
-    def _publishes(self, stage: Stage) -> bool:
+    def _publishes(self, stage: Stage, kind: str) -> bool:
         """Finish a publication; False when there is nothing to publish, or the name is taken."""
         if stage.destination is not None and not stage.file.exists() and not stage.published:
             return False
         try:
-            stage.publish("fork")
+            stage.publish(kind)
         except SessionExists:
             stage.retract()
             return False

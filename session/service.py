@@ -27,6 +27,7 @@ from session.model import (
     ForkResult,
     OneSession,
     OperationPage,
+    RepairResult,
     RewindResult,
     SessionPage,
     TurnItems,
@@ -41,12 +42,13 @@ from session.work import Report, Work
 if TYPE_CHECKING:
     import asyncio
 
-    from session import forking, paging, rewinding, undoing
+    from session import forking, paging, repairing, rewinding, undoing
 else:
     # A command line uses one verb.
     asyncio = later("asyncio")
     forking = later("session.forking")
     paging = later("session.paging")
+    repairing = later("session.repairing")
     rewinding = later("session.rewinding")
     undoing = later("session.undoing")
 
@@ -225,7 +227,60 @@ class Service:
                 "unsaved": unsaved,
             },
         )
-        work = Work(report)
+        result = await self._make_child(order, dry_run, expect_revision, wait_ms, Work(report))
+        assert isinstance(result, ForkResult)
+        return result
+
+    async def repair_session(
+        self,
+        session_id: str,
+        new_session_id: str,
+        *,
+        repairs: list[str] | None = None,
+        strip_outputs_over: int | None = None,
+        title: str | None = None,
+        cwd: str | None = None,
+        stage: bool = False,
+        dry_run: bool = False,
+        expect_revision: str | None = None,
+        wait_ms: int = 2000,
+        report: Report | None = None,
+    ) -> RepairResult:
+        """Fork all finished turns of the live branch, mended where the session is damaged."""
+        agent, _ = self.context.catalog.agent_of(session_id, "repair_session")
+        native_id = ids.for_new(new_session_id, agent.name)
+        agent.check_new_id(native_id)
+        order = forking.Order(
+            session_id=session_id,
+            child=f"{agent.name}:{native_id}",
+            at=Boundary(latest=True),
+            title=forking.plain_title(title),
+            cwd=cwd,
+            stage=stage,
+            bridge_gaps=False,
+            repairs=repairing.chosen(repairs, strip_outputs_over),
+            request={
+                "verb": "repair_session",
+                "session_id": session_id,
+                "repairs": repairs,
+                "strip_outputs_over": strip_outputs_over,
+                "title": title,
+                "cwd": cwd,
+                "stage": stage,
+            },
+        )
+        result = await self._make_child(order, dry_run, expect_revision, wait_ms, Work(report))
+        assert isinstance(result, RepairResult)
+        return result
+
+    async def _make_child(
+        self,
+        order: forking.Order,
+        dry_run: bool,
+        expect_revision: str | None,
+        wait_ms: int,
+        work: Work,
+    ) -> forking.Forked:
         if dry_run:
             return await forking.preview(self.context, order, expect_revision, work)
         await self.context.store.require_writable()

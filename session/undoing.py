@@ -64,7 +64,7 @@ async def reverse(context: Context, order: Reversal, work: Work, *, dry_run: boo
     wanted = "done" if order.verb == "undo" else "undone"
     if row.state != wanted:
         return await _answer(context, row, "already_done")
-    if row.kind == "fork":
+    if row.kind in operations.FORKS:
         return await _reverse_fork(context, order, row, work, dry_run)
     located, history = await context.open_for(
         row.session_id, order.verb, order.expect_revision, work

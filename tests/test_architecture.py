@@ -28,13 +28,19 @@ FACE = {
 """What of the engine the server may name: its verbs, values, errors, ids and directory."""
 FLOORS = (
     ("session.service",),
-    ("session.forking", "session.rewinding", "session.undoing", "session.paging"),
+    (
+        "session.forking",
+        "session.repairing",
+        "session.rewinding",
+        "session.undoing",
+        "session.paging",
+    ),
     ("session.changing",),
     ("session.context",),
     ("session.watch",),
     ("session.catalog", "session.operations"),
     ("session.agents",),
-    ("session.effects", "session.staging", "session.locks", "session.store"),
+    ("session.effects", "session.staging", "session.scratch", "session.locks", "session.store"),
     ("session.osfile", "session.faults", "session.home", "session.ids"),
     ("session.model", "session.errors", "session.work", "session.values", "session.later"),
 )

@@ -98,11 +98,18 @@ def operations(
         return [
             (operation.operation_id, words.line(operation.summary))
             for operation in page.operations
-            if operation.kind in ("fork", "rewind")
+            if operation.kind in ("fork", "repair", "rewind")
             and operation.operation_id.startswith(incomplete)
         ]
 
     return _items(_quietly(ask))
+
+
+def repairs(
+    _context: click.Context, _parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem[str]]:
+    """Names of repairs, with what they do."""
+    return _items([(n, does) for n, does in words.REPAIRS.items() if n.startswith(incomplete)])
 
 
 def _quietly(

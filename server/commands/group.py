@@ -21,6 +21,7 @@ _HOMES = {
     "branches": "look",
     "check": "check",
     "fork": "change",
+    "repair": "repair",
     "rewind": "change",
     "undo": "reverse",
     "redo": "reverse",

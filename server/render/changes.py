@@ -11,6 +11,7 @@ from session.model import (
     Discarded,
     FileChange,
     ForkResult,
+    RepairResult,
     Resume,
     RewindResult,
     Session,
@@ -21,14 +22,26 @@ _PROMPT_LINES = 6
 
 def fork(result: ForkResult, source: str, here: str | None) -> list[Block]:
     """A fork of `source` (a session id); `here` is the directory that hints are pasted in."""
-    kept, total = result.turns.kept, result.turns.source_total
-    preview = result.status == "preview"
     verb = {
         "forked": "Forked",
         "already_forked": "Already forked",
         "staged": "Staged",
         "preview": "Would fork",
     }.get(result.status, result.status)
+    return child(result, verb, source, here, [])
+
+
+def child(
+    result: ForkResult | RepairResult,
+    verb: str,
+    source: str,
+    here: str | None,
+    more: list[Block],
+    asking: bool = False,
+) -> list[Block]:
+    """A new session made of `source`, with what there is to say of it beside `more`."""
+    kept, total = result.turns.kept, result.turns.source_total
+    preview = result.status == "preview"
     what: list[tuple[str, Line]] = [
         (verb, [(words.short(source), "id"), *_into(result.session)]),
         (
@@ -43,6 +56,9 @@ def fork(result: ForkResult, source: str, here: str | None) -> list[Block]:
         what.append(("Files", [words.path(str(result.workspace.get("path") or ""))]))
     out: list[Block] = [fields(what)]
     out += _prompt("First prompt left out", result.dropped_prompt)
+    out += more
+    if asking:
+        return out
     if preview:
         return [*out, Blank(), note(("Nothing was written.", "dim"))]
     if result.status == "staged" and result.session is not None:
@@ -66,7 +82,7 @@ def _into(session: Session | None) -> Line:
     return [" → ", (words.native(session.session_id), "id"), "  ", *title(session)]
 
 
-def _amount(result: ForkResult) -> str:
+def _amount(result: ForkResult | RepairResult) -> str:
     records = words.count(result.records_copied, "record")
     how = "referenced" if result.method == "reference" else "copied"
     if result.status == "preview":

@@ -48,7 +48,7 @@ def reversal(
     """
     operation = context.operation
     preview = result.status == "preview"
-    fork = operation is not None and operation.kind == "fork"
+    fork = operation is not None and operation.kind in ("fork", "repair")
     what: list[tuple[str, Line]] = [(_head(result, verb, asking), _named(result, operation))]
     if fork and operation is not None and verb == "undo" and result.status != "already_done":
         what.append(("Session", _gone(operation, preview)))

@@ -20,6 +20,20 @@ _SHORT = 8
 """Characters of a shortened id: the first group of a UUID."""
 
 
+REPAIRS = {
+    "recover_lines": "whole records once each, from damaged lines too: always done",
+    "collect_strays": "records that went to another session's file",
+    "bridge_gaps": "join both sides of missing records",
+    "cut_gaps": "keep the whole turns after the newest gap",
+    "close_calls": "give calls without a result one that says it was lost",
+    "drop_calls": "leave calls without a result out",
+    "drop_thinking": "leave thinking without a signature out",
+    "strip_images": "a note in the place of each image and document",
+    "strip_outputs": "the beginning of long tool outputs only",
+}
+"""What each repair does, in a few words."""
+
+
 def line(text: str | None) -> str:
     """`text` on one line, safe to print: runs of white space become one space."""
     return _CONTROL.sub(_visible, " ".join((text or "").split()))

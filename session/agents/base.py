@@ -25,11 +25,14 @@ if TYPE_CHECKING:
         Gap,
         Item,
         Live,
+        Repaired,
+        Repairs,
         Resume,
         Skipped,
         Turn,
         Warn,
     )
+    from session.scratch import Scratch
     from session.staging import Stage
     from session.work import Work
 
@@ -119,6 +122,8 @@ class ForkPlan:
     dropped_prompt: str | None
     warnings: list[Warn]
     native: Any
+    last_number: int | None = None  # of the last kept turn in the source, where it is not `kept`
+    repairs: list[Repaired] | None = None
 
 
 @value
@@ -246,7 +251,24 @@ class Agent(Protocol):
         bridge_gaps: bool,
     ) -> ForkPlan: ...
 
-    def build_fork(self, history: Any, plan: ForkPlan, work: Work) -> Built: ...
+    def plan_repair(
+        self,
+        history: Any,
+        *,
+        child_id: str,
+        title: str,
+        cwd: str | None,
+        wanted: Repairs,
+        scratch: Scratch,
+        work: Work,
+    ) -> ForkPlan:
+        """A fork of the whole live branch that mends what is damaged; `scratch` is used by the
+        plan until it was built."""
+        ...
+
+    def build_fork(self, history: Any, plan: ForkPlan, work: Work) -> Built:
+        """Stage the child of either plan."""
+        ...
 
     def stage_folder(self, history: Any, operation_id: str) -> Path:
         """Where `staged_rewind` and `staged_undo` may build: recorded before they do."""

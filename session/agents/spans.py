@@ -27,9 +27,9 @@ class NotAnObject(ValueError):
     """The text is not one JSON object."""
 
 
-def members(line: bytes) -> Iterator[Member]:
-    """The top-level members of an object that a JSON parser has accepted, in order."""
-    at = _skip_space(line, 0)
+def members(line: bytes, start: int = 0) -> Iterator[Member]:
+    """The members of the object at `start` in text that a JSON parser has accepted, in order."""
+    at = _skip_space(line, start)
     if line[at : at + 1] != b"{":
         raise NotAnObject(line[:40])
     at = _skip_space(line, at + 1)
@@ -45,6 +45,35 @@ def members(line: bytes) -> Iterator[Member]:
         if line[at : at + 1] != b",":
             return
         at = _skip_space(line, at + 1)
+
+
+def elements(line: bytes, start: int) -> Iterator[tuple[int, int]]:
+    """Where each element of the array at `start` begins and ends."""
+    at = _skip_space(line, start + 1)
+    while line[at : at + 1] != b"]":
+        end = _value_end(line, at)
+        yield at, end
+        at = _skip_space(line, end)
+        if line[at : at + 1] != b",":
+            return
+        at = _skip_space(line, at + 1)
+
+
+def find(line: bytes, start: int, *keys: bytes) -> Member | None:
+    """The member that a path of keys leads to from the object at `start`, None when there is
+    none; of a repeated key the last one counts, as for a parser."""
+    found: Member | None = None
+    for key in keys:
+        if found is not None and line[start : start + 1] != b"{":
+            return None
+        found = None
+        for member in members(line, start):
+            if member.key == key:
+                found = member
+        if found is None:
+            return None
+        start = found.value
+    return found
 
 
 def replace(line: bytes, edits: list[tuple[int, int, bytes]]) -> bytes:

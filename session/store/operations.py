@@ -22,6 +22,10 @@ else:
     hashlib = later("hashlib")
 
 
+FORKS = ("fork", "repair")
+"""Kinds of operations that make a child."""
+
+
 @value
 class OperationRow:
     seq: int
@@ -44,7 +48,7 @@ class OperationRow:
     @property
     def undoable(self) -> bool:
         """Whether it changed something that can be taken back."""
-        changed = self.kind == "fork" or (self.kind == "rewind" and "effect" in self.intent)
+        changed = self.kind in FORKS or (self.kind == "rewind" and "effect" in self.intent)
         return changed and self.state == "done"
 
     @property
@@ -184,7 +188,8 @@ def unfinished_of(connection: sqlite3.Connection, session_id: str) -> list[Opera
         _rows(
             connection,
             "(state='intended' OR (state='staged' AND json_extract(intent, '$.staged')=0))"
-            " AND ((kind<>'fork' AND session_id=?) OR new_session_id=?) ORDER BY seq",
+            " AND ((kind NOT IN ('fork', 'repair') AND session_id=?) OR new_session_id=?)"
+            " ORDER BY seq",
             session_id,
             session_id,
         )
@@ -196,8 +201,9 @@ def children_without_file(connection: sqlite3.Connection) -> list[OperationRow]:
     return list(
         _rows(
             connection,
-            "kind='fork' AND new_session_id IS NOT NULL AND (state='staged' OR (state='done'"
-            " AND json_extract(intent, '$.stage.destination') IS NULL)) ORDER BY seq",
+            "kind IN ('fork', 'repair') AND new_session_id IS NOT NULL AND (state='staged'"
+            " OR (state='done' AND json_extract(intent, '$.stage.destination') IS NULL))"
+            " ORDER BY seq",
         )
     )
 
@@ -233,7 +239,7 @@ def page(
         values += [session_id, session_id]  # type: ignore[list-item]
     found = connection.execute(
         "SELECT seq, operation_id, kind, session_id, new_session_id, state, created_at, summary,"
-        " state='done' AND (kind='fork' OR (kind='rewind'"
+        " state='done' AND (kind IN ('fork', 'repair') OR (kind='rewind'"
         " AND json_extract(intent, '$.effect') IS NOT NULL))"
         f" FROM operations WHERE {where} ORDER BY seq DESC LIMIT ?",
         (*values, limit + 1),

@@ -42,12 +42,15 @@ class Fork(Scene):
     def check_new(self, client: Peer) -> None:
         session = client.get_session(session_id=self.child)["session"]
         assert session["state"] == "ready"
-        assert session["title"] == f"{self.topic} (fork)"
+        assert session["title"] == self.title()
         assert session["forked_from"]["session_id"] == self.session
         assert self.shown_turns(client, self.child) == self.turns[: self.kept]
         self.check_files(
             self.path.with_name(f"{self.child_id}.jsonl"), self.path.with_name(self.child_id)
         )
+
+    def title(self) -> str:
+        return f"{self.topic} (fork)"
 
     def check_files(self, file: Path, own: Path) -> None:
         """The child's transcript, its folder and its file history, against the source's."""
@@ -120,7 +123,7 @@ class StagedFork(Fork):
     def check_new(self, client: Peer) -> None:
         session = client.get_session(session_id=self.child)["session"]
         assert session["state"] == "staged"
-        assert self.shown_turns(client, self.child) == self.turns[:3]
+        assert self.shown_turns(client, self.child) == self.turns[: self.kept]
         listed = client.list_sessions(cwd=str(self.world.cwd))["sessions"]
         assert self.child not in [s["session_id"] for s in listed]
         assert not self.path.with_name(f"{self.child_id}.jsonl").exists()

@@ -65,6 +65,8 @@ def check_clean(world: World, client: Peer, *, staged: bool = False) -> None:
         assert not [path for path in in_store if path.name.startswith(".turntree-")]
     assert not [path for path in in_store if path.name.endswith(".partial")]
     assert not [path for path in in_store if path.is_file() and path.stat().st_nlink > 1]
+    scratch = world.state / "scratch"
+    assert not scratch.is_dir() or not list(scratch.iterdir())
     needed = {o["operation_id"] for o in operations(client) if o["state"] in ("done", "undone")}
     archives = world.state / "archive"
     for folder in archives.iterdir() if archives.is_dir() else ():

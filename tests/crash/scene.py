@@ -29,6 +29,7 @@ class Scene:
     passes: ClassVar[tuple[str, ...]]
     holds_from: ClassVar[str]
     version: ClassVar[str] = "2.1.197"
+    state: ClassVar[str] = "ready"
 
     def __init__(self, world: World, number: int = 1) -> None:
         """`number` tells the scenes of one world apart."""

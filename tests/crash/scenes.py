@@ -12,6 +12,7 @@ from tests.crash.forks import (
     StagedFork,
     UndoFork,
 )
+from tests.crash.repairs import Repair, StagedRepair
 from tests.crash.rewinds import (
     Redo,
     RedoAfterNewTurns,
@@ -37,6 +38,8 @@ SCENES: tuple[type[Scene], ...] = (
     Discard,
     UndoFork,
     RedoFork,
+    Repair,
+    StagedRepair,
     Rewind,
     RewindBySwap,
     RewindPastCompaction,

@@ -13,6 +13,7 @@ import pytest
 from tests.client import Client, RpcError, wait_until
 from tests.crash.forks import Fork, StagedFork
 from tests.crash.remains import Remains, check_clean, operations
+from tests.crash.repairs import Repair
 from tests.world import World
 
 
@@ -51,7 +52,11 @@ class SlowStagedFork(SlowFork, StagedFork):
     pass
 
 
-@pytest.mark.parametrize("kind", [SlowFork, SlowStagedFork])
+class SlowRepair(SlowFork, Repair):
+    pass
+
+
+@pytest.mark.parametrize("kind", [SlowFork, SlowStagedFork, SlowRepair])
 def test_a_fork_cancelled_before_its_publish_step_leaves_nothing(
     world: World, server: Client, kind: type[SlowFork]
 ) -> None:

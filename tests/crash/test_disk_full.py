@@ -21,6 +21,7 @@ from tests.client import Client, RpcError
 from tests.crash.disks import PAGE, Disk, mounted, needs_root
 from tests.crash.forks import Discard, Fork, Promote, RedoFork, StagedFork, UndoFork
 from tests.crash.remains import Remains, check_clean, operations, settle
+from tests.crash.repairs import Repair
 from tests.crash.rewinds import (
     RedoOfSwap,
     Rewind,
@@ -54,7 +55,7 @@ def try_out(scene: Scene, client: Client) -> bool | None:
 def reads(scene: Scene, client: Client) -> None:
     listed = {s["session_id"] for s in client.list_sessions(limit=500)["sessions"]}
     assert scene.session in listed
-    assert client.get_session(session_id=scene.session)["session"]["state"] == "ready"
+    assert client.get_session(session_id=scene.session)["session"]["state"] == scene.state
     assert client.list_turns(session_id=scene.session)["turns"]
 
 
@@ -83,7 +84,8 @@ class RewindAtThePageEnd(Rewind):
 
 
 @pytest.mark.parametrize(
-    "kind", [Fork, StagedFork, RewindAtThePageEnd, RewindBySwap, UndoOfSwapAfterNewTurns, RedoFork]
+    "kind",
+    [Fork, StagedFork, Repair, RewindAtThePageEnd, RewindBySwap, UndoOfSwapAfterNewTurns, RedoFork],
 )
 def test_a_full_store_keeps_the_old_state_until_there_is_room(
     full_store: tuple[World, Disk], kind: type[Scene]
@@ -137,6 +139,7 @@ def full_state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FullState]:
 
 KINDS: tuple[type[Scene], ...] = (
     Fork,
+    Repair,
     Promote,
     Discard,
     Rewind,

@@ -15,6 +15,7 @@ from tests.client import Client, RpcError
 from tests.crash.disks import mode, mounted, needs_root, unprivileged
 from tests.crash.forks import Discard, Fork, Promote, RedoFork, StagedFork, UndoFork
 from tests.crash.remains import Remains, check_clean
+from tests.crash.repairs import Repair
 from tests.crash.rewinds import (
     Redo,
     Rewind,
@@ -83,7 +84,7 @@ def reads(scene: Scene, client: Client) -> None:
 
 
 @pytest.mark.parametrize(
-    "kind", [Fork, StagedFork, RewindBySwap, UndoOfSwapAfterNewTurns, RedoFork]
+    "kind", [Fork, StagedFork, Repair, RewindBySwap, UndoOfSwapAfterNewTurns, RedoFork]
 )
 def test_a_project_folder_that_may_not_be_written(plain: Plain, kind: type[Scene]) -> None:
     scene = plain.scene(kind)

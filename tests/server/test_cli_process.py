@@ -24,6 +24,7 @@ COMMANDS = (
     "branches",
     "check",
     "fork",
+    "repair",
     "rewind",
     "undo",
     "redo",
@@ -33,7 +34,7 @@ COMMANDS = (
     "serve",
     "completion",
 )
-LATER = ("search", "repair", "snapshot", "diff", "blame", "verify", "gc", "acp", "purge")
+LATER = ("search", "snapshot", "diff", "blame", "verify", "gc", "acp", "purge")
 
 
 PROBE = """
@@ -278,6 +279,11 @@ def test_a_shell_completes_operations_and_directories(world: World) -> None:
     told = complete(world, "undo", "--operation", "")
     assert told == ["plain", operation["operation_id"], "rewind to 2 turns, 1 dropped"]
     assert complete(world, "fork", "last", "--cwd", "x", shell="bash") == ["dir,x"]
+
+
+def test_a_shell_completes_the_names_of_repairs_with_what_they_do(world: World) -> None:
+    told = complete(world, "repair", "last", "--repair", "bri")
+    assert told == ["plain", "bridge_gaps", "join both sides of missing records"]
 
 
 def test_completion_is_silent_where_something_is_wrong(world: World) -> None:

@@ -559,3 +559,37 @@ async def test_damage_in_dropped_turns_does_not_stop_a_fork(service: Service, wo
     await service.fork_session(sid(t), CHILD, at=Boundary(turn_number=2))
     page = await service.list_turns(CHILD)
     assert ([x.prompt for x in page.turns], page.session.state) == (["one", "two"], "ready")
+
+
+async def test_a_fork_that_carries_what_its_agent_may_be_refused_for_says_so(
+    service: Service, world: World
+) -> None:
+    t = told(world, "one")
+    t.prompt("two")
+    call = t.tool("Bash", {"command": "x"}, None)
+    t.thinking("signed", "so")
+    t.thinking("of another model", "so", signature="")
+    t.prompt("three")
+    t.tool("Bash", {"command": "still at work"}, None)
+    t.write(world.store)
+    preview = await service.fork_session(sid(t), CHILD, dry_run=True)
+    assert "dangling_calls" in [w.code for w in preview.warnings]
+    made = await service.fork_session(sid(t), CHILD)
+    told_of = {w.code: w.message for w in made.warnings}
+    assert call.id in told_of["dangling_calls"] and told_of["dangling_calls"].startswith("1 tool")
+    assert told_of["unsigned_thinking"].startswith("1 thinking block ")
+    assert all("repair_session" in told_of[c] for c in ("dangling_calls", "unsigned_thinking"))
+
+
+@pytest.mark.parametrize("at", [1, 3])
+async def test_a_fork_that_carries_nothing_of_the_kind_does_not_warn_of_it(
+    service: Service, world: World, at: int
+) -> None:
+    t = told(world, "one")
+    t.prompt("two")
+    t.thinking('signed \\" \n', "so")
+    t.prompt("three")
+    t.tool("Bash", {"command": "still at work"}, None)
+    t.write(world.store)
+    result = await service.fork_session(sid(t), CHILD, at=Boundary(turn_number=at))
+    assert [w.code for w in result.warnings] == ["becomes_latest"]

@@ -25,13 +25,15 @@ if TYPE_CHECKING:
     import logging
 
     from session import effects, staging
-    from session.agents.claude_code import checking, fork, rewind
+    from session.agents.claude_code import checking, fork, repair, rewind
     from session.agents.claude_code import history as histories
     from session.agents.claude_code import transcript as transcripts
     from session.agents.claude_code.cut import Cut
     from session.agents.claude_code.history import History
     from session.agents.claude_code.transcript import Transcript
     from session.effects import Effect
+    from session.model import Repairs
+    from session.scratch import Scratch
 else:
     # A listing mostly shows what is known: it reads no transcript and changes nothing.
     effects = later("session.effects")
@@ -39,6 +41,7 @@ else:
     checking = later("session.agents.claude_code.checking")
     fork = later("session.agents.claude_code.fork")
     histories = later("session.agents.claude_code.history")
+    repair = later("session.agents.claude_code.repair")
     rewind = later("session.agents.claude_code.rewind")
     staging = later("session.staging")
     transcripts = later("session.agents.claude_code.transcript")
@@ -221,9 +224,9 @@ class ClaudeCode:
         return Resume(command, cwd, self.store.env, reason is None, reason)
 
     def resume_of(self, history: History, plan: ForkPlan) -> Resume:
-        native: fork.NativePlan = plan.native
+        native: fork.NativePlan = plan.native if plan.repairs is None else plan.native.fork
         destination = native.stage.destination
-        source = history.summary
+        source = history.summary if plan.repairs is None else plan.native.summary
         cwd = native.cwd or source.cwd
         return self.resume(
             evolve(
@@ -271,10 +274,33 @@ class ClaudeCode:
             bridge_gaps=bridge_gaps,
         )
 
+    def plan_repair(
+        self,
+        history: History,
+        *,
+        child_id: str,
+        title: str,
+        cwd: str | None,
+        wanted: Repairs,
+        scratch: Scratch,
+        work: Work,
+    ) -> ForkPlan:
+        return repair.planned(
+            self.store,
+            history,
+            child_id=child_id,
+            title=title,
+            cwd=cwd,
+            wanted=wanted,
+            scratch=scratch,
+            work=work,
+        )
+
     def build_fork(self, history: History, plan: ForkPlan, work: Work) -> Built:
         if plan.stage.destination is None:
             return Built(0, 0, [])
-        built, child = fork.build(self.store, history.transcript, plan.native, work)
+        build = fork.build if plan.repairs is None else repair.build
+        built, child = build(self.store, history.transcript, plan.native, work)
         # Known already under the name that it will get; until then nothing asks for it.
         child.path = plan.stage.destination
         with self._lock:

@@ -18,7 +18,7 @@ import orjson
 
 from session import osfile
 from session.agents.base import Built, ForkPlan
-from session.agents.claude_code import splice
+from session.agents.claude_code import forewarning, splice
 from session.agents.claude_code.cut import Cut, Selection, dropped_prompt, select
 from session.agents.claude_code.derive import derive, same_prompts
 from session.agents.claude_code.history import History
@@ -41,6 +41,7 @@ class NativePlan:
 
     source_id: str
     child_id: str
+    path: Path  # the source's own file
     cut: Cut
     selection: Selection
     title: str
@@ -66,7 +67,8 @@ def planned(
         if not bridge_gaps:
             raise history.damaged_at(selection.gap)
         warnings.append(Warn("gaps_bridged", "Missing records were bridged in the fork."))
-    stage = place(store, transcript, child_id, cwd)
+    warnings += forewarning.dangling_calls(transcript, cut, selection)
+    stage = place(store, transcript.path, child_id, cwd)
     return ForkPlan(
         stage=stage if cut.kept else Stage(stage.folder, None),
         kept=cut.kept,
@@ -76,13 +78,15 @@ def planned(
         last_turn=last_kept_turn(transcript, cut),
         dropped_prompt=dropped_prompt(transcript, cut),
         warnings=warnings,
-        native=NativePlan(history.native_id, child_id, cut, selection, title, cwd, stage),
+        native=NativePlan(
+            history.native_id, child_id, transcript.path, cut, selection, title, cwd, stage
+        ),
     )
 
 
-def place(store: ClaudeStore, transcript: Transcript, child_id: str, cwd: str | None) -> Stage:
-    """Where the child will be.  `cwd` None keeps it in the source's project folder."""
-    folder = store.folder_for(cwd) if cwd else _folder_of(transcript)
+def place(store: ClaudeStore, source: Path, child_id: str, cwd: str | None) -> Stage:
+    """Where the child will be.  `cwd` None keeps it in the project folder of the `source` file."""
+    folder = store.folder_for(cwd) if cwd else _folder_of(source)
     stage_folder = folder / f"{PREFIX}{child_id}"
     companions = (
         Companion(stage_folder / "companion", folder / child_id),
@@ -91,18 +95,18 @@ def place(store: ClaudeStore, transcript: Transcript, child_id: str, cwd: str | 
     return Stage(stage_folder, folder / f"{child_id}.jsonl", companions)
 
 
-def _folder_of(transcript: Transcript) -> Path:
+def _folder_of(source: Path) -> Path:
     """The project folder of a session, also of one that is staged there."""
-    folder = transcript.path.parent
+    folder = source.parent
     return folder.parent if folder.name.startswith(PREFIX) else folder
 
 
-def _belongings(store: ClaudeStore, transcript: Transcript, source_id: str) -> tuple[Path, Path]:
+def _belongings(store: ClaudeStore, path: Path, source_id: str) -> tuple[Path, Path]:
     """The source's own folder and its file backups, where they are now."""
-    stage = transcript.path.parent
+    stage = path.parent
     if stage.name.startswith(PREFIX):
         return stage / "companion", store.file_history / f"{PREFIX}{source_id}"
-    return transcript.path.with_suffix(""), store.file_history / source_id
+    return path.with_suffix(""), store.file_history / source_id
 
 
 def build(
@@ -115,7 +119,7 @@ def build(
     """
     stage = plan.stage
     assert stage.destination is not None
-    _require_room(stage, plan.selection.size)
+    require_room(stage, plan.selection.size)
     stage.create()
     editor = Editor(
         plan.source_id,
@@ -126,20 +130,26 @@ def build(
         new_results=str(stage.destination.with_suffix("") / "tool-results"),
     )
     with osfile.writing(stage.file) as file:
-        offsets = _write(file, transcript, plan, editor, work)
+        thoughts = forewarning.Thoughts()
+        offsets = _write(file, transcript, plan, editor, thoughts, work)
         fault("fork.copied")
-        warnings = _copy_companions(store, transcript, plan, editor)
+        warnings = thoughts.warnings() + copy_companions(store, transcript, plan, editor)
         # Waiting for the disk takes no processor; checking does.
         with osfile.in_background(file.make_durable):
             child = _validated(transcript, plan, offsets, work)
     stage.make_durable()
     fault("fork.validated")
-    _require_same_source(transcript)
+    require_same_source(transcript)
     return Built(len(plan.selection.lines) + 2, child.scanned, warnings), child
 
 
 def _write(
-    file: osfile.Writer, transcript: Transcript, plan: NativePlan, editor: Editor, work: Work
+    file: osfile.Writer,
+    transcript: Transcript,
+    plan: NativePlan,
+    editor: Editor,
+    thoughts: forewarning.Thoughts,
+    work: Work,
 ) -> array[int]:
     """Write the child, reading each block back; returns where its lines start.
 
@@ -158,6 +168,7 @@ def _write(
                 _note_starts(block, size, offsets)
             size += len(block)
             write(block)
+            thoughts.pass_by(block)
     if follow and editor.even:
         offsets = splice.starts(transcript, runs)
     for record in _closing(transcript, plan):
@@ -174,12 +185,12 @@ def _note_starts(block: bytes, base: int, offsets: array[int]) -> None:
         begin = end + 1
 
 
-def _require_room(stage: Stage, size: int) -> None:
+def require_room(stage: Stage, size: int) -> None:
     place = next(p for p in (stage.folder, *stage.folder.parents) if p.exists())
     free = osfile.free_bytes(place)
     if free < size + (1 << 16):
         raise StorageError(
-            f"The fork needs {size:,} bytes in {place}, and {free:,} are free.",
+            f"The copy needs {size:,} bytes in {place}, and {free:,} are free.",
             path=str(place),
             errno=28,
         )
@@ -243,11 +254,15 @@ def _bridges(transcript: Transcript, plan: NativePlan) -> dict[int, bytes]:
     return bridges
 
 
-def _copy_companions(
+def copy_companions(
     store: ClaudeStore, transcript: Transcript, plan: NativePlan, editor: Editor
 ) -> list[Warn]:
+    """Copy what the kept records reach beside the session's file into the stage.
+
+    Returns a warning for each file that is gone; raises OSError.
+    """
     warnings: list[Warn] = []
-    source, source_backups = _belongings(store, transcript, plan.source_id)
+    source, source_backups = _belongings(store, plan.path, plan.source_id)
     own, backups = plan.stage.companions
     for name, path in sorted(editor.results.items()):
         # A store that was moved has its own files where it is now.
@@ -355,8 +370,8 @@ def _validated(
     return child
 
 
-def _require_same_source(transcript: Transcript) -> None:
-    """The source may have grown; it must not have been replaced or rewritten meanwhile."""
+def require_same_source(transcript: Transcript) -> None:
+    """The source may have grown; StorageError when it was replaced or rewritten meanwhile."""
     with osfile.opened(transcript.path, os.O_RDONLY) as fd:
         now = identity_of(os.fstat(fd))
         if not transcript.continues_in(fd, now):

@@ -92,3 +92,30 @@ def test_a_byte_order_mark_before_the_object_is_no_part_of_it() -> None:
 def test_depth_is_no_obstacle(depth: int) -> None:
     line = b'{"a":' + b"[" * depth + b"]" * depth + b',"b":2}'
     assert [m.key for m in spans.members(line)] == [b"a", b"b"]
+
+
+@given(st.lists(values, max_size=5), styles)
+def test_the_elements_of_any_array_are_its_values(found: list[Any], style: Style) -> None:
+    line = spell([("a", 1), found], style)
+    (_, (start, _)) = spans.elements(line, 0)
+    inside = [json.loads(line[s:e], strict=False) for s, e in spans.elements(line, start)]
+    assert inside == json.loads(spell(found, style), strict=False)
+
+
+@given(objects, styles)
+def test_a_path_leads_to_the_value_that_a_parser_finds_there(value: Pairs, style: Style) -> None:
+    line = spell(Pairs([*value.items, ("here", Pairs([("a", Raw("1e2")), *value.items]))]), style)
+    parsed = json.loads(line, strict=False)["here"]
+    for key in ("a", "nowhere"):
+        member = spans.find(line, 0, b"here", key.encode())
+        if key not in parsed:
+            assert member is None
+            continue
+        assert member is not None
+        assert json.loads(line[member.value : member.end], strict=False) == parsed[key]
+
+
+def test_a_path_through_what_is_no_object_leads_nowhere() -> None:
+    line = b'{"a":[{"b":1}],"c":"d"}'
+    assert spans.find(line, 0, b"a", b"b") is None
+    assert spans.find(line, 0, b"c", b"b") is None
