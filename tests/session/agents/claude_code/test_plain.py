@@ -21,12 +21,14 @@ from hypothesis import strategies as st
 from session.agents.claude_code import plain, records, transcript
 from session.agents.claude_code.transcript import Transcript as Index
 from tests.builders import Transcript
+from tests.corpus import CASES
 from tests.session.agents.claude_code.stories import Story, stories
 from tests.session.agents.claude_code.test_refresh import columns
+from tests.world import World
 
 SID = "3f6c2a1e-5b7d-4c8e-9f01-23456789abcd"
 SAID = (b"/home/ada/proj", b"2.1.197", b"cli", SID.encode())
-HELD = ("_recent", "_pending", "_last_main", "parents_moved")
+HELD = ("_recent", "_remembered_from", "_pending", "_aside", "_bridges", "_last_main")
 
 
 def indexed(data: bytes, *, name: str = SID, window: int = 1 << 20) -> dict[str, Any]:
@@ -97,6 +99,15 @@ def test_an_ordinary_session_is_read_by_the_extension_but_for_its_first_lines() 
     data = a_session(20).dump()
     assert taken(data) >= data.count(b"\n") - 3
     assert not differ(data)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_case_of_the_corpus_makes_the_same_index_with_and_without_the_extension(
+    world: World, name: str
+) -> None:
+    case = CASES[name](world)
+    if case.path.is_file():
+        assert not differ(case.path.read_bytes(), name=case.native_id)
 
 
 @given(
