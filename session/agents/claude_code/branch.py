@@ -61,7 +61,7 @@ class BranchTable(LineTable):
         self.bridge_gaps()
         self._tree = None
         if self._placed_prompts != self.prompt_parents:
-            self._leaves, self._placed_prompts = [], self.prompt_parents[:]
+            self._leaves, self._placed_prompts = self._grown_leaves(), self.prompt_parents[:]
         if self.settled_late:
             indexed, self.settled_late = 0, False
         self.leaf = self._live_leaf()
@@ -416,6 +416,15 @@ class BranchTable(LineTable):
                     inner[line] = 1
             self._leaves.append(array("I", (p for p in self.prompts if not inner[p])))
         return self._leaves[0]
+
+    def _grown_leaves(self) -> list[array[int]]:
+        """The leaves if they were known, and turns have only come behind the others."""
+        known = len(self._placed_prompts)
+        if not self._leaves or self.prompt_parents[:known] != self._placed_prompts:
+            return []
+        inner = set(self.prompt_parents[known:])
+        candidates = (*self._leaves[0], *self.prompts[known:])
+        return [array("I", (prompt for prompt in candidates if prompt not in inner))]
 
     @property
     def tree(self) -> TurnTree:
