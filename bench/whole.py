@@ -39,7 +39,7 @@ def main() -> None:
             except IndexError:
                 break
             made.append(agent.index(path, None, Work()))
-            if sum(len(one.saved.blob) for one in made if one.saved) > _TOGETHER:
+            if sum(one.saved.length for one in made if one.saved) > _TOGETHER:
                 keep(made)
         keep(made)
 

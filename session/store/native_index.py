@@ -7,24 +7,37 @@ file.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from session.store.unsigned import as_written, signed
 
+if TYPE_CHECKING:
+    from array import array
+
+Piece: TypeAlias = "bytes | bytearray | array[int]"
+_WHOLE = 1 << 20
+"""Bytes up to which an index is put together; larger ones are written piece by piece, since
+SQLite makes two copies of what it is given whole."""
+
 
 class SavedIndex(NamedTuple):
-    """The index of a file that had this identity, which comes first."""
+    """The index of a file that had this identity, which comes first; as one run of bytes, in
+    pieces that need not lie behind each other in memory."""
 
     device: int
     inode: int
     size: int
     mtime_ns: int
     path: str
-    blob: bytes
+    pieces: Sequence[Piece]
+
+    @property
+    def length(self) -> int:
+        return sum(memoryview(piece).nbytes for piece in self.pieces)
 
 
-_COLUMNS = ", ".join(SavedIndex._fields)
+_COLUMNS = "device, inode, size, mtime_ns, path, blob"
 
 
 def load(connection: sqlite3.Connection, agent: str, path: str) -> SavedIndex | None:
@@ -32,16 +45,24 @@ def load(connection: sqlite3.Connection, agent: str, path: str) -> SavedIndex | 
     cursor.row_factory = None
     query = f"SELECT {_COLUMNS} FROM native_index WHERE agent=? AND path=?"
     row = cursor.execute(query, (agent, path)).fetchone()
-    return None if row is None else SavedIndex._make(as_written(row))
+    return None if row is None else SavedIndex._make((*as_written(row[:5]), [row[5]]))
 
 
 def save_within(connection: sqlite3.Connection, agent: str, indexes: Iterable[SavedIndex]) -> None:
     """Keep indexes, inside a transaction of the caller's."""
-    holes = ", ".join("?" * len(SavedIndex._fields))
-    connection.executemany(
-        f"INSERT OR REPLACE INTO native_index (agent, {_COLUMNS}) VALUES (?, {holes})",
-        [(agent, signed(index.device), signed(index.inode), *index[2:]) for index in indexes],
-    )
+    for index in indexes:
+        identity = (signed(index.device), signed(index.inode), *index[2:5])
+        size = index.length
+        if size <= _WHOLE:
+            connection.execute(_INSERT.format("?"), (agent, *identity, b"".join(index.pieces)))
+            continue
+        row = connection.execute(_INSERT.format("zeroblob(?)"), (agent, *identity, size)).lastrowid
+        with connection.blobopen("native_index", "blob", row or 0) as blob:
+            for piece in index.pieces:
+                blob.write(piece)
+
+
+_INSERT = f"INSERT OR REPLACE INTO native_index (agent, {_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, {{}})"
 
 
 def forget_within(connection: sqlite3.Connection, paths: Iterable[str]) -> None:

@@ -100,8 +100,8 @@ def extension(data: bytes) -> None:
     assert found == expected
     index = Transcript(world.path)
     index.refresh()
-    blob = packed.pack(index)
-    kept = blob and packed.unpack(blob, world.path, None)
+    pieces = packed.pack(index)
+    kept = pieces and packed.unpack(b"".join(pieces), world.path, None)
     assert kept is None or _facts(kept) == found
 
 

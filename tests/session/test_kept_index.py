@@ -15,6 +15,7 @@ import pytest
 
 from session.agents.claude_code.transcript import Transcript as Index
 from session.service import Service
+from session.store import native_index
 from tests.builders import Transcript
 from tests.session.telling import prompts, sid
 from tests.world import World
@@ -107,6 +108,19 @@ async def test_the_index_of_a_file_that_is_gone_goes_with_what_else_is_known_of_
     path.unlink()
     await service.list_sessions()
     assert rows(world) == 0
+
+
+async def test_a_large_index_is_written_piece_by_piece(
+    service: Service, world: World, read: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(native_index, "_WHOLE", 100)
+    t, _ = long_session(world)
+    before = await service.get_session(sid(t))
+    read.clear()
+    other = await Service.open(home=world.state)
+    assert await other.get_session(sid(t)) == before
+    assert read == []
+    await other.close()
 
 
 async def test_a_database_that_takes_nothing_keeps_no_one_from_reading(

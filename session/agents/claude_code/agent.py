@@ -390,7 +390,7 @@ def _holds_nothing(transcript: Transcript) -> bool:
 
 
 def _transcript(path: Path, native_id: str | None, saved: SavedIndex | None) -> Transcript:
-    kept = packed.unpack(saved.blob, path, native_id) if saved is not None else None
+    kept = packed.unpack(b"".join(saved.pieces), path, native_id) if saved is not None else None
     return kept or transcripts.Transcript(path, native_id)
 
 

@@ -13,7 +13,7 @@ import struct
 import sys
 import zlib
 from base64 import b64decode, b64encode
-from functools import cache
+from functools import cache, reduce
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from session.agents.claude_code import branch, records, table
 from session.agents.claude_code.table import Compaction, Missing, Origin
 from session.agents.claude_code.transcript import Transcript
 from session.store.native_files import Identity
-from session.store.native_index import SavedIndex
+from session.store.native_index import Piece, SavedIndex
 
 _MAGIC = b"turntree index\n\0"
 _FRONT = struct.Struct("<16s16sI")  # magic, edition, checksum of what follows
@@ -83,9 +83,9 @@ _columns = attrgetter(*_COLUMNS)
 _as_they_are = attrgetter(*_AS_THEY_ARE)
 
 
-def pack(index: Transcript) -> bytes | None:
-    """An index that is up to date as bytes; None for one that cannot be (half a character in a
-    title, say)."""
+def pack(index: Transcript) -> list[Piece] | None:
+    """An index that is up to date as bytes, in pieces: its columns are its own.  None for one
+    that cannot be (half a character in a title, say)."""
     columns = _columns(index)
     origin = index.forked_from
     facts = {
@@ -110,8 +110,9 @@ def pack(index: Transcript) -> bytes | None:
         header = orjson.dumps(facts)
     except orjson.JSONEncodeError:
         return None
-    body = b"".join([_SIZE.pack(len(header)), header, *columns])
-    return _FRONT.pack(_MAGIC, _edition(), zlib.crc32(body)) + body
+    body = [_SIZE.pack(len(header)), header, *columns]
+    checksum = reduce(lambda sum_, piece: zlib.crc32(piece, sum_), body, 0)
+    return [_FRONT.pack(_MAGIC, _edition(), checksum), *body]
 
 
 def worth_keeping(index: Transcript) -> bool:
@@ -126,11 +127,11 @@ def worth_keeping(index: Transcript) -> bool:
 
 def saved(index: Transcript) -> SavedIndex | None:
     """An index as it is kept, None when that is not worth it."""
-    blob = pack(index) if worth_keeping(index) else None
-    if blob is None or index.identity is None:
+    pieces = pack(index) if worth_keeping(index) else None
+    if pieces is None or index.identity is None:
         return None
     index.kept_until = index.scanned
-    return SavedIndex(*index.identity, str(index.path), blob)
+    return SavedIndex(*index.identity, str(index.path), pieces)
 
 
 def unpack(blob: bytes, path: Path, session: str | None) -> Transcript | None:

@@ -45,9 +45,9 @@ def indexed(path: Path) -> Index:
 
 def again(index: Index) -> Index:
     """The index as another process would have it."""
-    blob = packed.pack(index)
-    assert blob is not None
-    made = packed.unpack(blob, index.path, index.session)
+    pieces = packed.pack(index)
+    assert pieces is not None
+    made = packed.unpack(b"".join(pieces), index.path, index.session)
     assert made is not None
     return made
 
@@ -92,9 +92,9 @@ def a_kept(folder: Path) -> tuple[Path, bytes]:
     t = Transcript("/home/ada/proj")
     t.turns(3)
     path = t.write(folder)
-    blob = packed.pack(indexed(path))
-    assert blob is not None
-    return path, blob
+    pieces = packed.pack(indexed(path))
+    assert pieces is not None
+    return path, b"".join(pieces)
 
 
 @given(st.data())
