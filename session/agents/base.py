@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import orjson
 
 from session.store.native_files import CachedFile, Identity
+from session.store.native_index import SavedIndex
 from session.values import fields, value
 
 if TYPE_CHECKING:
@@ -97,6 +98,15 @@ class Listing:
     skipped: list[Skipped]
     changed: list[CachedFile]
     gone: list[str]
+
+
+@value
+class Indexed:
+    """What indexing one file taught: its entry for the listing's cache (None: it has that, or
+    there is no session), and the index itself, to be kept (None: it is not worth it)."""
+
+    entry: CachedFile | None
+    saved: SavedIndex | None
 
 
 class Cut(Protocol):
@@ -203,6 +213,11 @@ class Agent(Protocol):
         or for a staged file."""
         ...
 
+    def index(self, path: Path, saved: SavedIndex | None, work: Work) -> Indexed:
+        """Index one file as it is now, from where `saved` ends if that fits; nothing of it is
+        kept open.  Memory is bounded by the number of lines.  Raises OSError, Cancelled."""
+        ...
+
     def locate(self, native_id: str) -> Path | None: ...
 
     def live(self) -> dict[str, Live]: ...
@@ -215,8 +230,20 @@ class Agent(Protocol):
         """The native id of the session that a file in the store belongs to."""
         ...
 
-    def open(self, path: Path, *, native_id: str | None, work: Work) -> History:
-        """Index a file; `native_id` for one that is staged under another name."""
+    def open(
+        self, path: Path, *, native_id: str | None, work: Work, saved: SavedIndex | None = None
+    ) -> History:
+        """Index a file, from where `saved` ends if nothing newer is known; `native_id` for one
+        that is staged under another name."""
+        ...
+
+    def holds(self, path: Path) -> bool:
+        """Whether an index of this file is in memory, so that a saved one is of no use."""
+        ...
+
+    def saved(self, history: Any) -> SavedIndex | None:
+        """A history's index, to be kept for other processes; None when it is not worth it, or
+        hardly more than what was kept before."""
         ...
 
     def known(self, path: Path, *, native_id: str | None) -> History | None:
@@ -313,6 +340,7 @@ __all__ = [
     "Cut",
     "ForkPlan",
     "History",
+    "Indexed",
     "Listing",
     "Summary",
 ]

@@ -62,4 +62,15 @@ MIGRATIONS: tuple[str, ...] = (
         summary BLOB NOT NULL            -- JSON: what a listing shows; format is the agent's
     ) STRICT;
     """,
+    """
+    CREATE TABLE native_index (
+        path TEXT PRIMARY KEY,
+        agent TEXT NOT NULL,
+        device INTEGER NOT NULL,         -- the file that the index describes, as it was then
+        inode INTEGER NOT NULL,
+        size INTEGER NOT NULL,
+        mtime_ns INTEGER NOT NULL,
+        blob BLOB NOT NULL               -- the index; format is the agent's
+    ) STRICT;
+    """,
 )

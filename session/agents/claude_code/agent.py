@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from attrs import evolve
 
 from session import osfile
-from session.agents.base import Built, ForkPlan, Listing, Summary
+from session.agents.base import Built, ForkPlan, Indexed, Listing, Summary
 from session.agents.claude_code.store import ClaudeStore, NativeFile, is_session_id
 from session.errors import InvalidParams
 from session.later import later
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import logging
 
     from session import effects, staging
-    from session.agents.claude_code import checking, fork, repair, rewind
+    from session.agents.claude_code import checking, fork, packed, repair, rewind
     from session.agents.claude_code import history as histories
     from session.agents.claude_code import transcript as transcripts
     from session.agents.claude_code.cut import Cut
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from session.effects import Effect
     from session.model import Repairs
     from session.scratch import Scratch
+    from session.store.native_index import SavedIndex
 else:
     # A listing mostly shows what is known: it reads no transcript and changes nothing.
     effects = later("session.effects")
@@ -41,6 +42,7 @@ else:
     checking = later("session.agents.claude_code.checking")
     fork = later("session.agents.claude_code.fork")
     histories = later("session.agents.claude_code.history")
+    packed = later("session.agents.claude_code.packed")
     repair = later("session.agents.claude_code.repair")
     rewind = later("session.agents.claude_code.rewind")
     staging = later("session.staging")
@@ -167,12 +169,21 @@ class ClaudeCode:
         self._known[entry.path] = entry
         return entry
 
+    def index(self, path: Path, saved: SavedIndex | None, work: Work) -> Indexed:
+        transcript = _transcript(path, None, saved)
+        transcript.refresh(work)
+        history = histories.History(transcript, path.stem, {})
+        entry = None if _holds_nothing(transcript) else self.cache_entry(history)
+        return Indexed(entry, packed.saved(transcript))
+
     # One session
 
-    def open(self, path: Path, *, native_id: str | None, work: Work) -> History:
+    def open(
+        self, path: Path, *, native_id: str | None, work: Work, saved: SavedIndex | None = None
+    ) -> History:
         with self._lock:
             if path not in self._open:
-                self._open[path] = (threading.Lock(), transcripts.Transcript(path, native_id))
+                self._open[path] = (threading.Lock(), _transcript(path, native_id, saved))
             lock, transcript = self._open[path]
             self._open.move_to_end(path)
             while len(self._open) > _CACHED_FILES:
@@ -185,6 +196,18 @@ class ClaudeCode:
             transcript.refresh(work)
             view = transcript.view()
         return histories.History(view, native_id or path.stem, self.live())
+
+    def holds(self, path: Path) -> bool:
+        return path in self._open
+
+    def saved(self, history: History) -> SavedIndex | None:
+        index = packed.saved(history.transcript)
+        if index is not None:
+            # A history has a view of the index; that it was kept, later views must know.
+            with self._lock:
+                _, transcript = self._open.get(history.transcript.path, (None, history.transcript))
+                transcript.kept_until = history.transcript.kept_until
+        return index
 
     def known(self, path: Path, *, native_id: str | None) -> History | None:
         with self._lock:
@@ -364,6 +387,11 @@ class ClaudeCode:
 def _holds_nothing(transcript: Transcript) -> bool:
     """Whether nothing in a file is a session: a fork with no turn yet is one."""
     return transcript.is_empty and not transcript.forked_from
+
+
+def _transcript(path: Path, native_id: str | None, saved: SavedIndex | None) -> Transcript:
+    kept = packed.unpack(b"".join(saved.pieces), path, native_id) if saved is not None else None
+    return kept or transcripts.Transcript(path, native_id)
 
 
 def _larger(one: CachedFile, other: CachedFile, skipped: list[Skipped]) -> CachedFile:
