@@ -1,8 +1,10 @@
-"""`list_sessions` over 2,000 sessions, with and without what Turntree remembers of them."""
+"""Listing, indexing and searching 2,000 sessions: cold, warm, and while others work."""
 
 from __future__ import annotations
 
 import os
+import statistics
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from bench.sdk import Sdk
 from bench.world import Place, World
 
 _COUNT = 2000
+_ASKED = ("list_operations", {"limit": 1})
 
 
 def rows(world: World) -> Iterator[Row]:
@@ -24,7 +27,9 @@ def rows(world: World) -> Iterator[Row]:
         _cold(place),
         parse,
         "orjson.loads of every line",
+        0.05,
     )
+    yield from _behind(place, parse)
     with place.server() as server:
         ask = many(10, lambda: server.seconds("list_sessions", {}))
         ask()
@@ -34,6 +39,7 @@ def rows(world: World) -> Iterator[Row]:
             warm,
             stats,
             "scandir + stat of the files",
+            1.5,
         )
         if sdk is None:
             yield Sdk.missing("`list_sessions`, indexed", warm, "listSessions({limit: 50})")
@@ -46,6 +52,43 @@ def rows(world: World) -> Iterator[Row]:
                 lambda: sdk.list(50),
                 "Agent SDK listSessions({limit: 50})",
             )
+
+
+def _behind(place: Place, parse: Timed) -> Iterator[Row]:
+    """From a server that knows nothing to one that can search everything."""
+    place.forget_index()
+    with place.server() as server:
+        idle = [server.seconds(*_ASKED) for _ in range(1000)]
+        began = time.perf_counter()
+        counted, busy = 0.0, []
+        while "indexing" in server.call("search_turns", {"query": "nowhere", "limit": 1}):
+            busy += [server.seconds(*_ASKED) for _ in range(100)]
+            if not counted and "indexing" not in server.call("list_sessions", {"limit": 1}):
+                counted = time.perf_counter() - began
+            time.sleep(0.05)
+        ended = time.perf_counter() - began
+        yield row(
+            "p99 of a request with one database read while that is indexed",
+            statistics.quantiles(busy, n=100)[98],
+            statistics.median(idle),
+            "its median when nothing is",
+            5.0,
+        )
+        every = parse()
+        yield row("all of it counted, behind a server", counted, every, "orjson.loads of it")
+        yield row("all of it searchable", ended, every, "orjson.loads of it")
+        for what, query in (
+            ("a phrase", '"step 7"'),
+            ("three words that are in most", "anchor carry gauge"),
+        ):
+            asked = {"query": query, "limit": 20}
+            ask = many(10, lambda asked=asked: server.seconds("search_turns", asked))
+            yield row(f"`search_turns`, {what}", ask(), None, "")
+        words = sum(path.stat().st_size for path in place.state.glob("search-*"))
+        rest = (place.state / "turntree.db").stat().st_size
+        size = sum(entry.stat().st_size for entry in _files(place)) / 1e6
+        yield Row("database without words", rest / 1e6, size, "the sessions", 0.02, "MB")
+        yield Row("database of words", words / 1e6, size, "the sessions", None, "MB")
 
 
 def _cold(place: Place) -> Timed:

@@ -89,12 +89,14 @@ class World:
         return place, self._sessions[turns]
 
     def store(self, sessions: int) -> Place:
-        """A store of small sessions, spread over 50 directories."""
+        """A store of sessions, spread over 50 directories: small ones, or with `big` a gigabyte
+        for 2,000."""
         place = self.place(f"store-{sessions}")
         if sessions not in self._stores:
-            _require_room(self.root, sessions * 60_000)
+            most = 45 if self.big else 3
+            _require_room(self.root, sessions * most * 20_000)
             folders = [place.folder(f"project-{number:02}") for number in range(50)]
-            Writer(place.config).store(sessions, folders, most_turns=3)
+            Writer(place.config).store(sessions, folders, most_turns=most)
             self._stores.add(sessions)
         return place
 

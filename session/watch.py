@@ -8,6 +8,7 @@ file's state and not told again.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from stat import S_ISREG
@@ -87,6 +88,13 @@ class Changes:
         for agent in agents:
             for folder in agent.watched():
                 await Work().in_thread(self._remember_all, folder)
+        try:
+            await self._hear(stop)
+        finally:
+            self._catalog.quiet_since = None
+
+    async def _hear(self, stop: asyncio.Event) -> None:
+        agents = self._catalog.agents
         while not stop.is_set():
             places = {place for agent in agents for place in _watchable(agent.watched())}
             appeared = {p for agent in agents for p in agent.watched() if p.is_dir()}
@@ -101,6 +109,8 @@ class Changes:
                 yield_on_timeout=True,
                 ignore_permission_denied=True,
             ):
+                if events or self._catalog.quiet_since is None:
+                    self._catalog.quiet_since = time.monotonic()
                 for path in sorted({Path(name) for _, name in events}):
                     # What is written right after its directory was made may go unnoticed.
                     for found in sorted(path.rglob("*.jsonl")) if path.is_dir() else (path,):
@@ -111,12 +121,15 @@ class Changes:
                     for folder in now - appeared:
                         for path in sorted(folder.glob("*/*.jsonl")):
                             self._tell(path)
+                    self._catalog.quiet_since = None  # until that is watched
                     break
 
     def _remember_all(self, folder: Path) -> None:
-        for path in folder.glob("*/*.jsonl"):
-            if (state := _state(path)) is not None:
-                self._states.setdefault(path, state)
+        # Not by pathlib: a client's first request waits meanwhile.
+        for project in _entries(str(folder)):
+            for entry in _entries(project.path):
+                if entry.name.endswith(".jsonl") and (state := _state(entry)) is not None:
+                    self._states.setdefault(Path(entry.path), state)
 
     def _tell(self, path: Path) -> None:
         for agent in self._catalog.agents:
@@ -167,9 +180,17 @@ def _end_of(path: Path, size: int) -> bytes:
         return b""
 
 
-def _state(path: Path) -> Identity | None:
+def _entries(folder: str) -> list[os.DirEntry[str]]:
     try:
-        stat = os.stat(path)
+        with os.scandir(folder) as entries:
+            return list(entries)
+    except OSError:
+        return []  # a file, or a directory that may not be read
+
+
+def _state(path: Path | os.DirEntry[str]) -> Identity | None:
+    try:
+        stat = path.stat()
     except OSError:
         return None
     if not S_ISREG(stat.st_mode):

@@ -7,8 +7,10 @@ the rest, `summary`, is unpacked for the few that it shows.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import orjson
 
 from session.store.database import transaction
 
@@ -28,7 +30,8 @@ NO_FILE = Identity(0, 0, 0, 0)
 class CachedFile(NamedTuple):
     """What is known of a file since it had this identity, which comes first.
 
-    `changed_at` is the time that a listing is sorted by, `summary` JSON in the agent's words.
+    `changed_at` is the time that a listing is sorted by, `indexed` whether counts are known,
+    `summary` JSON in the agent's words.
     """
 
     device: int
@@ -42,6 +45,7 @@ class CachedFile(NamedTuple):
     cwd: str | None
     last_cwd: str | None
     changed_at: str
+    indexed: bool
     summary: bytes
 
     def describes(self, identity: Identity) -> bool:
@@ -60,11 +64,29 @@ def load(connection: sqlite3.Connection, agent: str) -> dict[str, CachedFile]:
     cursor = connection.cursor()
     cursor.row_factory = None
     cursor.execute(f"SELECT {_COLUMNS} FROM native_files WHERE agent=?", (agent,))
-    return {row[4]: CachedFile._make(_as_written(row)) for row in cursor}
+    return {row[4]: CachedFile._make(as_written(row)) for row in cursor}
 
 
-def save(connection: sqlite3.Connection, agent: str, files: Iterable[CachedFile]) -> None:
-    with transaction(connection, durable=False, patient=False):
+def load_some(connection: sqlite3.Connection, agent: str, paths: Sequence[str]) -> list[CachedFile]:
+    """What is known of some of them."""
+    cursor = connection.cursor()
+    cursor.row_factory = None
+    cursor.execute(
+        f"SELECT {_COLUMNS} FROM native_files WHERE agent=?"
+        " AND path IN (SELECT value FROM json_each(?))",
+        (agent, orjson.dumps(paths)),
+    )
+    return [CachedFile._make(as_written(row)) for row in cursor]
+
+
+def save(
+    connection: sqlite3.Connection,
+    agent: str,
+    files: Iterable[CachedFile],
+    *,
+    patient: bool = False,
+) -> None:
+    with transaction(connection, durable=False, patient=patient):
         save_within(connection, agent, files)
 
 
@@ -73,7 +95,7 @@ def save_within(connection: sqlite3.Connection, agent: str, files: Iterable[Cach
     holes = ", ".join("?" * len(CachedFile._fields))
     connection.executemany(
         f"INSERT OR REPLACE INTO native_files (agent, {_COLUMNS}) VALUES (?, {holes})",
-        [(agent, _signed(file.device), _signed(file.inode), *file[2:]) for file in files],
+        [(agent, signed(file.device), signed(file.inode), *file[2:]) for file in files],
     )
 
 
@@ -85,11 +107,13 @@ def forget(connection: sqlite3.Connection, paths: Iterable[str]) -> None:
 # File systems hand out unsigned 64-bit numbers; SQLite's integers are signed.
 
 
-def _signed(number: int) -> int:
+def signed(number: int) -> int:
+    """Any 64-bit number as one that SQLite takes."""
     return number - (1 << 64) if number >= 1 << 63 else number
 
 
-def _as_written(row: tuple[int, ...]) -> tuple[int, ...]:
+def as_written(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    """A row that begins with the two numbers of a file, as they were before `signed`."""
     if row[0] >= 0 and row[1] >= 0:
         return row
     return (row[0] % (1 << 64), row[1] % (1 << 64), *row[2:])

@@ -62,4 +62,9 @@ MIGRATIONS: tuple[str, ...] = (
         summary BLOB NOT NULL            -- JSON: what a listing shows; format is the agent's
     ) STRICT;
     """,
+    """
+    ALTER TABLE native_files ADD COLUMN indexed INTEGER NOT NULL DEFAULT 0; -- counts are known
+    UPDATE native_files SET indexed = 1
+        WHERE json_extract(CAST(summary AS TEXT), '$.turn_count') IS NOT NULL;
+    """,
 )

@@ -132,7 +132,7 @@ def test_without_a_registry_no_session_is_live(tmp_path: Path) -> None:
 def found(store: Path) -> tuple[list[str], list[str]]:
     """Native ids of what is found; names and reasons of what is not looked at."""
     skipped: list[Skipped] = []
-    files = [f.native_id for f in ClaudeStore(store).files(skipped)]
+    files = [f.native_id for f in ClaudeStore(store).files(skipped, {})]
     return files, [f"{Path(s.path).name}: {s.reason}" for s in skipped]
 
 
