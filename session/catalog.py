@@ -115,6 +115,8 @@ class Catalog:
         self._agents = agents
         self._loaded: set[str] = set()
         self._unindexed: dict[str, list[str]] = {}
+        # Whether a listing came upon something since this was taken note of.
+        self.has_news = False
         # When a watcher heard of the last change; None: nobody watches.
         self.quiet_since: float | None = None
         self._walked: dict[str, float] = {}
@@ -314,6 +316,7 @@ class Catalog:
             self._walked[agent.name] = began
         listing = await work.in_thread(agent.listing, cached, work, watched=watched)
         self._unindexed[agent.name] = [entry.path for entry in listing.unindexed]
+        self.has_news = self.has_news or bool(listing.changed or listing.gone)
         if listing.changed or listing.gone:
             keeping = self._keep(agent, listing.changed, listing.gone)
             if has_loop():

@@ -33,7 +33,7 @@ else:
 
 _FIRST_SECONDS = 0.5
 """What a client asks at once is answered first."""
-_REST_SECONDS = 2.0
+_REST_SECONDS = 5.0
 _LONGEST_REST = 60.0
 _LONGEST_LINE = 1 << 26
 _START = (
@@ -83,6 +83,7 @@ class Indexing:
         if self._store.refusal is not None:
             return False  # nothing could be kept
         files, _ = await self._catalog.files(None, None, Work())
+        self._catalog.has_news = False
         if self._catalog.unindexed:
             return True
         everything = [file for _, file in files]

@@ -153,7 +153,7 @@ class Service:
         real = osfile.real_path(os.path.expanduser(cwd)) if cwd is not None else None
         wanted = Query(real, query, kinds or ["main"], forked_from, include_staged)
         page = await self.context.catalog.page(agents, wanted, limit, cursor, Work())
-        if page.indexing is not None and self._indexing is not None:
+        if self._indexing is not None and (page.indexing or self.context.catalog.has_news):
             self._indexing.want()
         return page
 

@@ -20,7 +20,7 @@ from session.indexer import Step
 from session.service import Service
 from session.work import at_once
 
-_NICE = 10
+_NICE = 19
 
 
 def main(home: str) -> None:

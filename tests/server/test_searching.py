@@ -70,6 +70,16 @@ def test_a_server_indexes_behind_and_finds(world: World, store: list[str]) -> No
         assert (refused.value.code, refused.value.data["field"]) == (-32602, "query")
 
 
+def test_what_a_listing_comes_upon_is_searchable_soon(world: World, store: list[str]) -> None:
+    with Client(world.env()) as client:
+        wait_until(lambda: is_whole(client), what="all was indexed")
+        native = conversation(world, 1, seed=99)
+        client.list_sessions()
+        # By nothing else: a search would have it indexed, too.
+        wait_until(lambda: len(turns_in_the_index(world)) > COUNT, what="it was indexed")
+        assert all_matches(client, "question") == {f"claude-code:{native}"}
+
+
 def test_words_that_were_committed_before_a_death_are_not_read_again(
     world: World, store: list[str], tmp_path: Path
 ) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from session.errors import InvalidParams, SessionNotFound, StorageError
+from session.errors import InvalidParams, SessionNotFound, StorageError, Unsupported
 from session.model import HIT, HIT_END, Boundary, Match
 from session.service import Service
 from session.store import search
@@ -414,3 +414,15 @@ async def test_a_home_that_cannot_be_written_says_so_or_is_searched_as_it_is(
             await index(lost)
     finally:
         await lost.close()
+
+
+async def test_a_python_without_fts5_says_so_and_counts_all_the_same(
+    service: Service, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told(world, "word")
+    monkeypatch.setattr(search, "has_fts5", lambda: False)
+    await index(service)
+    with pytest.raises(Unsupported) as refused:
+        await service.search_turns("word")
+    assert "FTS5" in refused.value.fields["reason"]
+    assert list(world.state.glob("search*")) == []

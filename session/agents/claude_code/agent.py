@@ -176,7 +176,7 @@ class ClaudeCode:
             work.checkpoint()
             whole = file.identity.size <= _SMALL and small <= _AT_ONCE
             try:
-                if whole or Path(file.path) in self._open:
+                if whole or (self._open and Path(file.path) in self._open):
                     yield self._indexed(file, work)
                 else:
                     size = file.identity.size
