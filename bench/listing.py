@@ -10,11 +10,14 @@ from pathlib import Path
 
 import orjson
 
+from bench.client import Client
 from bench.measure import Row, Timed, alternate, compared, many, row, timed
 from bench.sdk import Sdk
 from bench.world import Place, World
 
 _COUNT = 2000
+_WATCHING = 2.5
+"""Seconds after which a server watches for changes."""
 _ASKED = ("list_operations", {"limit": 1})
 
 
@@ -41,6 +44,10 @@ def rows(world: World) -> Iterator[Row]:
             "scandir + stat of the files",
             1.5,
         )
+        time.sleep(_WATCHING)
+        ask()
+        watched, stats = alternate(world.rounds, ask, many(10, timed(lambda: _stat_all(place))))
+        yield row("the same while a watcher hears of no change", watched, stats, "scandir + stat")
         if sdk is None:
             yield Sdk.missing("`list_sessions`, indexed", warm, "listSessions({limit: 50})")
             return
@@ -58,14 +65,13 @@ def _behind(place: Place, parse: Timed) -> Iterator[Row]:
     """From a server that knows nothing to one that can search everything."""
     place.forget_index()
     with place.server() as server:
-        idle = [server.seconds(*_ASKED) for _ in range(2000)]
+        idle = [seconds for _ in range(20) for seconds in _asked(server)]
         began = time.perf_counter()
         counted, busy = 0.0, []
         while "indexing" in server.call("search_turns", {"query": "nowhere", "limit": 1}):
-            busy += [server.seconds(*_ASKED) for _ in range(100)]
+            busy += _asked(server)
             if not counted and "indexing" not in server.call("list_sessions", {"limit": 1}):
                 counted = time.perf_counter() - began
-            time.sleep(0.05)
         ended = time.perf_counter() - began
         yield row(
             "p99 of a request with one database read while that is indexed",
@@ -90,6 +96,12 @@ def _behind(place: Place, parse: Timed) -> Iterator[Row]:
         size = sum(entry.stat().st_size for entry in _files(place)) / 1e6
         yield Row("database without words", rest / 1e6, size, "the sessions", 0.02, "MB")
         yield Row("database of words", words / 1e6, size, "the sessions", None, "MB")
+
+
+def _asked(server: Client) -> list[float]:
+    """A burst of requests after a pause, as from a person's editor."""
+    time.sleep(0.05)
+    return [server.seconds(*_ASKED) for _ in range(100)]
 
 
 def _cold(place: Place) -> Timed:
