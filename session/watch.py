@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from stat import S_ISREG
 from typing import TYPE_CHECKING
@@ -30,6 +30,7 @@ else:
     watchfiles = later("watchfiles")
 
 _TAIL = 4096
+_FIRST_SECONDS = 0.3
 
 
 class Changes:
@@ -88,6 +89,8 @@ class Changes:
         for agent in agents:
             for folder in agent.watched():
                 await Work().in_thread(self._remember_all, folder)
+        # To load the library and to set up the watch takes as long as a first answer may.
+        await asyncio.sleep(_FIRST_SECONDS)
         try:
             await self._hear(stop)
         finally:
@@ -109,6 +112,11 @@ class Changes:
                 yield_on_timeout=True,
                 ignore_permission_denied=True,
             ):
+                if self._catalog.quiet_since is None:
+                    # What happened before this was watched.
+                    for folder in appeared:
+                        for path in await Work().in_thread(self._differing, folder):
+                            self._tell(path)
                 if events or self._catalog.quiet_since is None:
                     self._catalog.quiet_since = time.monotonic()
                 for path in sorted({Path(name) for _, name in events}):
@@ -125,11 +133,17 @@ class Changes:
                     break
 
     def _remember_all(self, folder: Path) -> None:
-        # Not by pathlib: a client's first request waits meanwhile.
-        for project in _entries(str(folder)):
-            for entry in _entries(project.path):
-                if entry.name.endswith(".jsonl") and (state := _state(entry)) is not None:
-                    self._states.setdefault(Path(entry.path), state)
+        for path, state in _states_below(folder):
+            self._states.setdefault(path, state)
+
+    def _differing(self, folder: Path) -> list[Path]:
+        """Files that are not as they were when they were looked at last, or gone."""
+        now = dict(_states_below(folder))
+        known = self._states.copy()
+        return [
+            *(path for path, state in now.items() if known.get(path) != state),
+            *(path for path in known.keys() - now.keys() if path.parent.parent == folder),
+        ]
 
     def _tell(self, path: Path) -> None:
         for agent in self._catalog.agents:
@@ -178,6 +192,14 @@ def _end_of(path: Path, size: int) -> bytes:
             return file.read(_TAIL)
     except OSError:
         return b""
+
+
+def _states_below(folder: Path) -> Iterator[tuple[Path, Identity]]:
+    # Not by pathlib: a client's first request waits meanwhile.
+    for project in _entries(str(folder)):
+        for entry in _entries(project.path):
+            if entry.name.endswith(".jsonl") and (state := _state(entry)) is not None:
+                yield Path(entry.path), state
 
 
 def _entries(folder: str) -> list[os.DirEntry[str]]:
