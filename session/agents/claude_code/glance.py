@@ -14,7 +14,7 @@ from collections.abc import Callable
 from session import osfile
 from session.agents.base import Summary
 from session.agents.claude_code import records
-from session.agents.claude_code.records import PROMPT, Record
+from session.agents.claude_code.records import Record
 
 _END = 1 << 14
 _FURTHEST = 1 << 21
@@ -144,8 +144,8 @@ class _Head(_End):
         self.entrypoint = self.entrypoint or _string(record, "entrypoint")
         type_ = record.get("type")
         self.spoke = self.spoke or type_ in ("user", "assistant")
-        if type_ == "user" and self.prompt is None and records.kind_of(record) == PROMPT:
-            self.prompt = records.prompt_text(record) or ""
+        if type_ == "user" and self.prompt is None and record.get("isSidechain") is not True:
+            self.prompt = None if _is_result(record) else records.opening_text(record)
         if self.origin is None and isinstance(record.get("forkedFrom"), dict):
             self.origin = record["forkedFrom"]
         return True
@@ -246,6 +246,10 @@ def _read_widening(
         span *= 4
         if span > _FURTHEST or not allowance.grants(span):
             return taken
+
+
+def _is_result(record: Record) -> bool:
+    return any(block.get("type") == "tool_result" for block in records.content_blocks(record))
 
 
 def _only_aside(head: _Head, tail: _Tail) -> bool:
