@@ -20,6 +20,7 @@ _UNSPACED = (
     "\u309d-\u309f\u30a1-\u30fa\u30fc-\u318f\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
     "\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\uff66-\uffdc\U00020000-\U0003ffff"
 )
+_BEYOND_ASCII = re.compile("[^\x00-\x7f]+")
 _ONE_UNSPACED = re.compile(f"[{_UNSPACED}]")
 # The marks of European scripts; those of kana and of Indian scripts make other letters.
 _ACCENT = re.compile("[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff]+")
@@ -53,7 +54,12 @@ def indexable(text: str) -> str:
     """Text as the index takes it, whose own way of splitting words then finds the same ones."""
     if text.isascii():
         return text
-    return _ONE_UNSPACED.sub(r" \g<0> ", folded(text))
+    # ASCII is folded by the index itself, and most of most texts is that.
+    return _BEYOND_ASCII.sub(_spaced, text)
+
+
+def _spaced(match: re.Match[str]) -> str:
+    return _ONE_UNSPACED.sub(r" \g<0> ", folded(match[0]))
 
 
 def parsed(query: str) -> list[Term]:
