@@ -10,8 +10,8 @@ MAKEFLAGS += --no-print-directory
 # The environments are named after what they were made from: a changed lock or another
 # Python makes a new one, a touched file does not.
 HASH = $(shell { $(PYTHON) -V; cat $(1); } 2>&1 | git hash-object --stdin)
-RUN_STAMP := $(VENV)/run-$(call HASH,requirements.txt pyproject.toml)
-DEV_STAMP := $(VENV)/dev-$(call HASH,requirements.txt requirements-dev.txt pyproject.toml)
+RUN_STAMP := $(VENV)/run-$(call HASH,requirements.txt pyproject.toml $(wildcard session/agents/*/native/*))
+DEV_STAMP := $(VENV)/dev-$(call HASH,requirements.txt requirements-dev.txt pyproject.toml $(wildcard session/agents/*/native/*))
 RIG_STAMP := $(RIG)/node_modules/rig-$(call HASH,$(wildcard $(RIG)/package-lock.json))
 
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input -qq
@@ -84,4 +84,5 @@ lock:
 
 clean:
 	@rm -rf $(VENV) $(RIG)/node_modules build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@rm -f session/agents/*/*.so
 	@find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +

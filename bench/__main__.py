@@ -21,7 +21,7 @@ SUBJECTS: dict[str, Callable[[World], Iterator[Row]]] = {
     "listing": listing.rows,
     "changes": changing.rows,
     "pages": paging.rows,
-    "index": indexing.rows,
+    "indexing": indexing.rows,
 }
 _HEAD = ("operation", "turntree", "against", "", "ratio", "goal", "met")
 

@@ -22,7 +22,7 @@ _ASKED = ("list_operations", {"limit": 1})
 
 
 def rows(world: World) -> Iterator[Row]:
-    place = world.store(_COUNT)
+    place = world.store(_COUNT, most_turns=45 if world.big else 3)
     parse, sdk = timed(lambda: _parse_all(place)), Sdk.find(place)
     yield compared(
         f"first `list_sessions` of {_COUNT:,} sessions, nothing indexed",

@@ -75,7 +75,7 @@ class World:
     rounds: int
     big: bool
     _sessions: dict[int, Made] = field(factory=dict)
-    _stores: set[int] = field(factory=set)
+    _stores: set[Place] = field(factory=set)
 
     def place(self, name: str) -> Place:
         return Place(self.root / name)
@@ -88,16 +88,14 @@ class World:
             self._sessions[turns] = Writer(place.config).session(turns, place.folder("long"))
         return place, self._sessions[turns]
 
-    def store(self, sessions: int) -> Place:
-        """A store of sessions, spread over 50 directories: small ones, or with `big` a gigabyte
-        for 2,000."""
-        place = self.place(f"store-{sessions}")
-        if sessions not in self._stores:
-            most = 45 if self.big else 3
-            _require_room(self.root, sessions * most * 20_000)
+    def store(self, sessions: int, *, most_turns: int = 3) -> Place:
+        """A store of sessions of up to `most_turns` turns, spread over 50 directories."""
+        place = self.place(f"store-{sessions}-{most_turns}")
+        if place not in self._stores:
+            _require_room(self.root, sessions * (most_turns + 1) * 12_000)
             folders = [place.folder(f"project-{number:02}") for number in range(50)]
-            Writer(place.config).store(sessions, folders, most_turns=most)
-            self._stores.add(sessions)
+            Writer(place.config).store(sessions, folders, most_turns=most_turns)
+            self._stores.add(place)
         return place
 
 

@@ -27,10 +27,11 @@ from session.model import (
     SessionPage,
     Skipped,
 )
-from session.store import lineage, native_files, operations
+from session.store import lineage, native_files, native_index, operations
 from session.store.database import Store
 from session.store.lineage import ForkRow
 from session.store.native_files import NO_FILE, CachedFile, Learnt
+from session.store.native_index import SavedIndex
 from session.store.operations import OperationRow
 from session.values import value
 from session.work import Work, has_loop
@@ -60,13 +61,19 @@ class Located:
     def staged(self) -> bool:
         return self.row is not None and self.row.state == "staged"
 
-    def open(self, work: Work) -> History:
-        """Index the file as it is now.  Blocking; raises StorageError."""
+    def open(self, work: Work, saved: SavedIndex | None = None) -> History:
+        """Index the file as it is now, from where `saved` ends.  Blocking; raises StorageError."""
         if self.path is None:
             intent: dict[str, Any] = self.row.intent if self.row else {}
             return self.agent.empty(self.native_id, intent.get("cwd"))
         with self._reading():
-            return self.agent.open(self.path, native_id=self.native_id, work=work)
+            return self.agent.open(self.path, native_id=self.native_id, work=work, saved=saved)
+
+    def learn(self, work: Work, saved: SavedIndex | None) -> tuple[History, SavedIndex | None]:
+        """As `open`; and the index, if it should be kept."""
+        history = self.open(work, saved)
+        kept = self.path is not None and not self.staged
+        return history, self.agent.saved(history) if kept else None
 
     def known(self) -> History | None:
         """What `open` would give, when that needs no reading; else None.  Raises StorageError."""
@@ -283,10 +290,11 @@ class Catalog:
         for _, agent, file, _, _ in page:
             if not file.indexed and file.path and file.size <= left:
                 left -= file.size
-                entry = agent.index(file, work)
-                if entry is not None and entry.native_id == file.native_id:
-                    learnt[file.path] = entry
-                    await self._keep(agent, [entry], [])
+                with contextlib.suppress(OSError):
+                    entry = agent.index(Path(file.path), None, work).entry
+                    if entry is not None and entry.native_id == file.native_id:
+                        learnt[file.path] = entry
+                        await self._keep(agent, [entry], [])
         return [
             (key, agent, learnt.get(file.path, file), fork, row)
             for key, agent, file, fork, row in page
@@ -394,18 +402,31 @@ class Catalog:
         rows = await self._store.run(operations.children_without_file)
         return {file.title for file in listing.files} | {row.intent.get("title") for row in rows}
 
-    def learnt(self, located: Located, history: History) -> Learnt | None:
-        """What indexing a file taught that no listing knows yet."""
-        agent = located.agent
-        entry = None if located.staged else agent.cache_entry(history)
-        return None if entry is None else (agent.name, [entry])
-
-    async def remember(self, located: Located, history: History) -> None:
-        """Keep what indexing a file taught, for the next listing."""
-        learnt = self.learnt(located, history)
+    async def index(self, located: Located, work: Work) -> History:
+        """A session's file indexed as it is now, from where any process knows it; what that
+        taught is kept.  Raises StorageError when the file cannot be read, never for a database
+        that has nothing to say or takes nothing."""
+        saved = None
+        if located.path is not None and not located.agent.holds(located.path):
+            with contextlib.suppress(StorageError):
+                path = str(located.path)
+                saved = await self._store.run(native_index.load, located.agent.name, path)
+        history, index = await work.in_thread(located.learn, work, saved)
+        learnt = self.learnt(located, history, index)
         if learnt is not None:
             with contextlib.suppress(StorageError):
                 await self._store.run(native_files.save, *learnt)
+        return history
+
+    def learnt(
+        self, located: Located, history: History, index: SavedIndex | None = None
+    ) -> Learnt | None:
+        """What indexing a file taught that the database does not know yet."""
+        agent = located.agent
+        entry = None if located.staged else agent.cache_entry(history)
+        if entry is None and index is None:
+            return None
+        return agent.name, [entry] if entry else [], [index] if index else []
 
 
 def _state(summary: Summary, staged: bool) -> str:

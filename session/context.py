@@ -45,8 +45,7 @@ class Context:
         located = await self.catalog.find(session_id)
         history = located.known()
         if history is None:
-            history = await work.in_thread(located.open, work)
-            await self.catalog.remember(located, history)
+            history = await self.catalog.index(located, work)
         return located, history
 
     async def open_for(
@@ -56,7 +55,7 @@ class Context:
         located = await self.catalog.find(session_id, operation)
         history = located.known()
         if history is None:
-            history = await work.in_thread(located.open, work)
+            history = await self.catalog.index(located, work)
         actual = history.summary.revision
         if expect_revision is not None and actual != expect_revision:
             raise StaleRevision(

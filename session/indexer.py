@@ -18,11 +18,12 @@ from pathlib import Path
 from session import osfile
 from session.agents.base import Agent
 from session.catalog import Catalog
-from session.errors import Cancelled
+from session.errors import Cancelled, StorageError
 from session.faults import fault
-from session.store import native_files, search
+from session.store import native_files, native_index, search
 from session.store.database import Store
 from session.store.native_files import CachedFile, Identity
+from session.store.native_index import SavedIndex
 from session.store.texts import Known, Texts
 from session.values import value
 from session.work import Work, pause
@@ -102,33 +103,51 @@ class Indexer:
             return
         for agent in self._catalog.agents:
             listing = await self._catalog.scan(agent, work)
-            await work.in_thread(self._index_words, agent, listing.files, work)
+            await self._index_words(agent, listing.files, work)
 
     async def _count(self, agent: Agent, work: Work) -> None:
         listing = await self._catalog.scan(agent, work)
         waiting = sorted(listing.unindexed, key=_changed_at)
         total = len(listing.files)
-        batch: list[CachedFile] = []
+        entries: list[CachedFile] = []
+        indexes: list[SavedIndex] = []
         news: list[str] = []
         committed = told = time.monotonic()
         while waiting:
             work.checkpoint()
-            learnt = await work.in_thread(agent.index, waiting.pop(), work)
-            if learnt is not None:
-                batch.append(learnt)
+            file = waiting.pop()
+            entry, index = await self._index(agent, file, work)
+            entries += [entry] if entry else []
+            indexes += [index] if index else []
+            news.append(file.path)
             now = time.monotonic()
-            if batch and (now - committed > _COMMIT_SECONDS or not waiting):
-                await self._store.run(native_files.save, agent.name, batch, patient=True)
+            if now - committed > _COMMIT_SECONDS or not waiting:
+                await self._store.run(native_files.save, agent.name, entries, indexes, patient=True)
                 fault("index.committed")
-                news += [entry.path for entry in batch]
-                batch = []
+                entries, indexes = [], []
                 committed = time.monotonic()
-            if news and (now - told > _TELL_SECONDS or not waiting):
-                self._tell(Step(agent.name, news, max(0, total - len(waiting)), total))
-                news = []
-                told = now
+                if now - told > _TELL_SECONDS or not waiting:
+                    self._tell(Step(agent.name, news, max(0, total - len(waiting)), total))
+                    news = []
+                    told = now
 
-    def _index_words(self, agent: Agent, files: list[CachedFile], work: Work) -> None:
+    async def _index(
+        self, agent: Agent, file: CachedFile, work: Work
+    ) -> tuple[CachedFile | None, SavedIndex | None]:
+        try:
+            saved = await self._store.run(native_index.load, agent.name, file.path)
+            learnt = await work.in_thread(agent.index, Path(file.path), saved, work)
+        except (StorageError, Cancelled):
+            raise
+        except FileNotFoundError:
+            return None, None
+        except Exception as error:
+            # Whatever is wrong with a file, others wait for their turn, and it had its own.
+            logging.getLogger(__name__).warning("%s cannot be indexed: %r", file.path, error)
+            return agent.failed(file), None
+        return learnt.entry, learnt.saved
+
+    async def _index_words(self, agent: Agent, files: list[CachedFile], work: Work) -> None:
         home = self._store.path.parent
         connection = search.open_to_write(home)
         try:
@@ -136,14 +155,13 @@ class Indexer:
             present = {file.path for file in files}
             gone = [path for path in known.keys() - present if not os.path.lexists(path)]
             search.forget(connection, gone)
-            waiting = search.stale(known, files)
             total = sum(file.kind != "subagent" for file in files)
-            self._put_words(connection, agent, waiting, total, work)
+            await self._put_words(connection, agent, search.stale(known, files), total, work)
             if search.is_mostly_gone(connection):
                 successor = search.open_successor(home)
                 try:
                     everything = search.stale(search.states(successor), files)
-                    self._put_words(successor, agent, everything, total, work)
+                    await self._put_words(successor, agent, everything, total, work)
                 except BaseException:
                     successor.close()
                     raise
@@ -153,7 +171,7 @@ class Indexer:
         finally:
             connection.close()
 
-    def _put_words(
+    async def _put_words(
         self,
         connection: sqlite3.Connection,
         agent: Agent,
@@ -164,18 +182,30 @@ class Indexer:
         told = 0.0
         for done, file in enumerate(waiting, total - len(waiting) + 1):
             work.checkpoint()
-            index_words(connection, agent, file, work)
+            saved = await self._store.run(native_index.load, agent.name, file.path)
+            await work.in_thread(index_words, connection, agent, file, work, saved)
             fault("index.worded")
             if time.monotonic() - told > _TELL_SECONDS or done == total:
                 self._tell(Step(agent.name, [], done, total))
                 told = time.monotonic()
 
 
-def index_words(connection: sqlite3.Connection, agent: Agent, file: CachedFile, work: Work) -> None:
-    """Index what was said in a file since it was indexed last.  Raises sqlite3.Error, Cancelled."""
+def index_words(
+    connection: sqlite3.Connection,
+    agent: Agent,
+    file: CachedFile,
+    work: Work,
+    saved: SavedIndex | None = None,
+) -> None:
+    """Index what was said in a file since it was indexed last; `saved` is its index, if kept.
+
+    Raises sqlite3.Error, Cancelled.
+    """
     before = search.state(connection, file.path)
     try:
-        search.put(connection, file.path, agent.name, before, agent.texts(file, before, work))
+        search.put(
+            connection, file.path, agent.name, before, agent.texts(file, before, work, saved)
+        )
     except (sqlite3.Error, Cancelled):
         raise
     except FileNotFoundError:

@@ -186,6 +186,15 @@ def pread(fd: int, size: int, offset: int) -> bytes:
     return os.pread(fd, size, offset)
 
 
+def pread_into(fd: int, view: memoryview, offset: int) -> int:
+    """Bytes at `offset` into `view`: how many, 0 at the end of the file."""
+    if sys.platform == "win32":
+        data = pread(fd, len(view), offset)
+        view[: len(data)] = data
+        return len(data)
+    return os.preadv(fd, [view], offset)
+
+
 def write_all(fd: int, data: bytes) -> int:
     view = memoryview(data)
     while view:

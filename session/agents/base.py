@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import orjson
 
 from session.store.native_files import CachedFile, Identity
+from session.store.native_index import SavedIndex
 from session.values import value
 
 if TYPE_CHECKING:
@@ -106,6 +107,15 @@ class Listing:
     changed: list[CachedFile]
     gone: list[str]
     unindexed: list[CachedFile]
+
+
+@value
+class Indexed:
+    """What indexing one file taught: its entry for the listing's cache (None: it has that, or
+    there is no session), and the index itself, to be kept (None: it is not worth it)."""
+
+    entry: CachedFile | None
+    saved: SavedIndex | None
 
 
 class Cut(Protocol):
@@ -211,15 +221,16 @@ class Agent(Protocol):
         """All sessions; with `watched`, nothing was heard of a change since the last time."""
         ...
 
-    def index(self, entry: CachedFile, work: Work) -> CachedFile | None:
-        """What a listing shows of a file, counts included, from all of it; None when it is gone.
-
-        Raises only Cancelled: of a file that cannot be indexed the entry says so.
-        """
+    def failed(self, entry: CachedFile) -> CachedFile:
+        """What a listing shows of a file that cannot be indexed as it is."""
         ...
 
-    def texts(self, entry: CachedFile, since: Known | None, work: Work) -> Texts:
+    def texts(
+        self, entry: CachedFile, since: Known | None, work: Work, saved: SavedIndex | None = None
+    ) -> Texts:
         """What was said in a session's turns that is new `since` then; read while it is taken.
+
+        `saved` is its index, if one is kept.
 
         Raises OSError, Cancelled.
         """
@@ -238,6 +249,11 @@ class Agent(Protocol):
         or for a staged file."""
         ...
 
+    def index(self, path: Path, saved: SavedIndex | None, work: Work) -> Indexed:
+        """Index one file as it is now, from where `saved` ends if that fits; nothing of it is
+        kept open.  Memory is bounded by the number of lines.  Raises OSError, Cancelled."""
+        ...
+
     def locate(self, native_id: str) -> Path | None: ...
 
     def live(self) -> dict[str, Live]: ...
@@ -250,8 +266,20 @@ class Agent(Protocol):
         """The native id of the session that a file in the store belongs to."""
         ...
 
-    def open(self, path: Path, *, native_id: str | None, work: Work) -> History:
-        """Index a file; `native_id` for one that is staged under another name."""
+    def open(
+        self, path: Path, *, native_id: str | None, work: Work, saved: SavedIndex | None = None
+    ) -> History:
+        """Index a file, from where `saved` ends if nothing newer is known; `native_id` for one
+        that is staged under another name."""
+        ...
+
+    def holds(self, path: Path) -> bool:
+        """Whether an index of this file is in memory, so that a saved one is of no use."""
+        ...
+
+    def saved(self, history: Any) -> SavedIndex | None:
+        """A history's index, to be kept for other processes; None when it is not worth it, or
+        hardly more than what was kept before."""
         ...
 
     def known(self, path: Path, *, native_id: str | None) -> History | None:
@@ -353,6 +381,7 @@ __all__ = [
     "Cut",
     "ForkPlan",
     "History",
+    "Indexed",
     "Listing",
     "Summary",
 ]

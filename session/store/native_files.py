@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import orjson
 
+from session.store import native_index
 from session.store.database import transaction
+from session.store.native_index import SavedIndex
+from session.store.unsigned import as_written, signed
 
 
 class Identity(NamedTuple):
@@ -53,8 +56,8 @@ class CachedFile(NamedTuple):
         return self[:4] == identity
 
 
-Learnt = tuple[str, list[CachedFile]]
-"""An agent's name and what is known of files of its: what `save` takes."""
+Learnt = tuple[str, list[CachedFile], list[SavedIndex]]
+"""An agent's name, what is known of files of its, and indexes of them: what `save` takes."""
 
 _COLUMNS = ", ".join(CachedFile._fields)
 
@@ -83,15 +86,22 @@ def save(
     connection: sqlite3.Connection,
     agent: str,
     files: Iterable[CachedFile],
+    indexes: Iterable[SavedIndex] = (),
     *,
     patient: bool = False,
 ) -> None:
     with transaction(connection, durable=False, patient=patient):
-        save_within(connection, agent, files)
+        save_within(connection, agent, files, indexes)
 
 
-def save_within(connection: sqlite3.Connection, agent: str, files: Iterable[CachedFile]) -> None:
+def save_within(
+    connection: sqlite3.Connection,
+    agent: str,
+    files: Iterable[CachedFile],
+    indexes: Iterable[SavedIndex] = (),
+) -> None:
     """`save` inside a transaction of the caller's."""
+    native_index.save_within(connection, agent, indexes)
     holes = ", ".join("?" * len(CachedFile._fields))
     connection.executemany(
         f"INSERT OR REPLACE INTO native_files (agent, {_COLUMNS}) VALUES (?, {holes})",
@@ -99,21 +109,8 @@ def save_within(connection: sqlite3.Connection, agent: str, files: Iterable[Cach
     )
 
 
-def forget(connection: sqlite3.Connection, paths: Iterable[str]) -> None:
+def forget(connection: sqlite3.Connection, paths: Sequence[str]) -> None:
+    """Drop what is known of files that are gone, their indexes too."""
     with transaction(connection, durable=False, patient=False):
+        native_index.forget_within(connection, paths)
         connection.executemany("DELETE FROM native_files WHERE path=?", [(p,) for p in paths])
-
-
-# File systems hand out unsigned 64-bit numbers; SQLite's integers are signed.
-
-
-def signed(number: int) -> int:
-    """Any 64-bit number as one that SQLite takes."""
-    return number - (1 << 64) if number >= 1 << 63 else number
-
-
-def as_written(row: tuple[Any, ...]) -> tuple[Any, ...]:
-    """A row that begins with the two numbers of a file, as they were before `signed`."""
-    if row[0] >= 0 and row[1] >= 0:
-        return row
-    return (row[0] % (1 << 64), row[1] % (1 << 64), *row[2:])

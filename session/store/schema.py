@@ -63,6 +63,17 @@ MIGRATIONS: tuple[str, ...] = (
     ) STRICT;
     """,
     """
+    CREATE TABLE native_index (
+        path TEXT PRIMARY KEY,
+        agent TEXT NOT NULL,
+        device INTEGER NOT NULL,         -- the file that the index describes, as it was then
+        inode INTEGER NOT NULL,
+        size INTEGER NOT NULL,
+        mtime_ns INTEGER NOT NULL,
+        blob BLOB NOT NULL               -- the index; format is the agent's
+    ) STRICT;
+    """,
+    """
     ALTER TABLE native_files ADD COLUMN indexed INTEGER NOT NULL DEFAULT 0; -- counts are known
     UPDATE native_files SET indexed = 1
         WHERE json_extract(CAST(summary AS TEXT), '$.turn_count') IS NOT NULL;

@@ -22,10 +22,10 @@ import orjson
 
 from session import words
 from session.errors import StorageError, Unsupported
-from session.store import native_files
 from session.store.database import transaction
 from session.store.native_files import NO_FILE, CachedFile, Identity
 from session.store.texts import Known, Texts, TurnText
+from session.store.unsigned import as_written, signed
 
 _SCHEMA = 1
 _BUSY_SECONDS = 5.0
@@ -204,7 +204,7 @@ def _put(
             " VALUES (?,?,?,?,?,?,?,?) ON CONFLICT (path) DO UPDATE SET device=excluded.device,"
             " inode=excluded.inode, size=excluded.size, mtime_ns=excluded.mtime_ns,"
             " scanned=excluded.scanned, guard=excluded.guard RETURNING file_id",
-            (path, agent, *map(native_files.signed, after.identity), after.scanned, after.guard),
+            (path, agent, *map(signed, after.identity), after.scanned, after.guard),
         ).fetchone()
         if texts.whole and first:
             connection.execute("DELETE FROM turns WHERE file_id=?", (file_id,))
@@ -367,7 +367,10 @@ def count_behind(home: Path, files: Sequence[CachedFile]) -> int:
 
 def _opened(path: Path) -> sqlite3.Connection:
     require_fts5()
-    connection = sqlite3.connect(path, isolation_level=None, timeout=_BUSY_SECONDS)
+    # Used by one thread at a time, not always the same.
+    connection = sqlite3.connect(
+        path, isolation_level=None, timeout=_BUSY_SECONDS, check_same_thread=False
+    )
     try:
         with contextlib.suppress(OSError):
             path.chmod(0o600)
@@ -407,5 +410,5 @@ def _successor(home: Path) -> Path:
 
 
 def _known(row: tuple[int, int, int, int, int, bytes]) -> Known:
-    identity = Identity._make(native_files.as_written(row[:4]))
+    identity = Identity._make(as_written(row[:4]))
     return Known(identity, row[4], row[5])

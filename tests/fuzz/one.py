@@ -11,7 +11,7 @@ from tests.fuzz.mutate import mutate
 with atheris.instrument_imports(include=["server", "session"]):
     from tests.fuzz.targets import TARGETS
 
-_BY_LINE = {"reader", "fork", "splicer"}
+_BY_LINE = {"reader", "extension", "fork", "splicer"}
 
 
 def _mutated(data: bytes, max_size: int, seed: int) -> bytes:

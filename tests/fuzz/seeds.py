@@ -69,6 +69,7 @@ def parameters() -> Iterator[bytes]:
 
 SEEDS = {
     "reader": transcripts,
+    "extension": damaged,
     "checker": damaged,
     "fork": transcripts,
     "splicer": transcripts,

@@ -13,7 +13,7 @@ import orjson
 from server.checking import read
 from server.framing import Fault, Framing
 from server.methods import VERBS
-from session.agents.claude_code import records
+from session.agents.claude_code import packed, plain, records
 from session.agents.claude_code.agent import ClaudeCode
 from session.agents.claude_code.history import History
 from session.agents.claude_code.records import DUPLICATE, FOREIGN, KIND, PROMPT, TREE
@@ -86,6 +86,37 @@ def reader(data: bytes) -> None:
                 break
     assert world.path.read_bytes() == data
     _in_two_steps(world.path, data, t)
+
+
+def extension(data: bytes) -> None:
+    """Any file makes the same index with the extension and without, and again when it was kept."""
+    world = _world()
+    found, native = _index(world, data), plain.native
+    try:
+        plain.native = None
+        expected = _index(world, data)
+    finally:
+        plain.native = native
+    assert found == expected
+    index = Transcript(world.path)
+    index.refresh()
+    pieces = packed.pack(index)
+    kept = pieces and packed.unpack(b"".join(pieces), world.path, None)
+    assert kept is None or _facts(kept) == found
+
+
+def _index(world: _World, data: bytes) -> dict[str, object]:
+    world.path.unlink(missing_ok=True)
+    world.path.write_bytes(data)
+    index = Transcript(world.path)
+    index.refresh()
+    return _facts(index)
+
+
+def _facts(index: Transcript) -> dict[str, object]:
+    """All that an index says, but which file it is of."""
+    facts = {name: value for name, value in vars(index).items() if name[0] != "_"}
+    return facts | dict.fromkeys(("identity", "kept_until"))
 
 
 def _has_place(kind: int) -> bool:
@@ -234,6 +265,7 @@ def params(data: bytes) -> None:
 
 TARGETS: dict[str, Callable[[bytes], None]] = {
     "reader": reader,
+    "extension": extension,
     "checker": checker,
     "fork": fork,
     "splicer": splicer,

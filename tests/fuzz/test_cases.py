@@ -34,6 +34,7 @@ def test_a_reader_that_hides_a_record_is_found(monkeypatch: pytest.MonkeyPatch) 
 
     whole = records.parse
     data = next(SEEDS["reader"]())
+    monkeypatch.setattr("session.agents.claude_code.plain.native", None)
     monkeypatch.setattr("session.agents.claude_code.table.records.parse", blind)
     with pytest.raises(AssertionError):
         targets.reader(data)

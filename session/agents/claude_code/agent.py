@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from attrs import evolve
 
 from session import osfile
-from session.agents.base import Built, ForkPlan, Listing, Summary
+from session.agents.base import Built, ForkPlan, Indexed, Listing, Summary
 from session.agents.claude_code.store import ClaudeStore, NativeFile, is_session_id
 from session.errors import Cancelled, InvalidParams
 from session.later import later
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import logging
 
     from session import effects, staging
-    from session.agents.claude_code import checking, fork, repair, rewind
+    from session.agents.claude_code import checking, fork, packed, repair, rewind
     from session.agents.claude_code import glance as glances
     from session.agents.claude_code import history as histories
     from session.agents.claude_code import texts as text
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from session.effects import Effect
     from session.model import Repairs
     from session.scratch import Scratch
+    from session.store.native_index import SavedIndex
     from session.store.texts import Known, Texts
 else:
     # A listing mostly shows what is known: it reads no transcript and changes nothing.
@@ -47,6 +48,7 @@ else:
     fork = later("session.agents.claude_code.fork")
     glances = later("session.agents.claude_code.glance")
     histories = later("session.agents.claude_code.history")
+    packed = later("session.agents.claude_code.packed")
     repair = later("session.agents.claude_code.repair")
     text = later("session.agents.claude_code.texts")
     rewind = later("session.agents.claude_code.rewind")
@@ -191,28 +193,21 @@ class ClaudeCode:
                 logging.getLogger(__name__).exception("%s cannot be read", file.path)
                 skipped.append(Skipped(file.path, f"it cannot be understood ({error!r})"))
 
-    def index(self, entry: CachedFile, work: Work) -> CachedFile | None:
-        try:
-            state = os.stat(entry.path)
-            file = NativeFile(entry.path, entry.native_id, transcripts.identity_of(state), True)
-            learnt = self._indexed(file, work)
-        except Cancelled:
-            raise
-        except FileNotFoundError:
-            return None
-        except Exception as error:
-            # Whatever is wrong with a file, others wait for their turn, and it had its own.
-            logging.getLogger(__name__).warning("%s cannot be indexed: %r", entry.path, error)
-            learnt = evolve(Summary.unpacked(entry), failed=True).packed(Identity(*entry[:4]))
-        self._note(learnt)
-        return learnt
+    def failed(self, entry: CachedFile) -> CachedFile:
+        summary = evolve(Summary.unpacked(entry), failed=True)
+        noted = summary.packed(Identity(*entry[:4]))
+        self._note(noted)
+        return noted
 
     def _note(self, entry: CachedFile) -> None:
         self._known[entry.path] = entry
         self._last = None
 
-    def texts(self, entry: CachedFile, since: Known | None, work: Work) -> Texts:
-        return text.texts_of(self._transcript(Path(entry.path), entry.native_id, work), since, work)
+    def texts(
+        self, entry: CachedFile, since: Known | None, work: Work, saved: SavedIndex | None = None
+    ) -> Texts:
+        transcript = self._read(Path(entry.path), entry.native_id, saved, work)
+        return text.texts_of(transcript, since, work)
 
     def said(self, path: str, turn_id: str, places: list[int]) -> tuple[str, str] | None:
         return text.said_at(Path(path), turn_id, places)
@@ -226,17 +221,17 @@ class ClaudeCode:
                 news.append(entry)
         return news
 
-    def _transcript(self, path: Path, native_id: str, work: Work) -> Transcript:
+    def _read(self, path: Path, native_id: str, saved: SavedIndex | None, work: Work) -> Transcript:
         """A file's index, without making room for it among those that somebody asked for."""
         if path in self._open:
             return self.open(path, native_id=native_id, work=work).transcript
-        transcript = transcripts.Transcript(path, native_id)
+        transcript = _transcript(path, native_id, saved)
         transcript.refresh(work)
         return transcript
 
     def _indexed(self, file: NativeFile, work: Work) -> CachedFile:
         """What a file holds, from all of it."""
-        transcript = self._transcript(Path(file.path), file.native_id, work)
+        transcript = self._read(Path(file.path), file.native_id, None, work)
         history = histories.History(transcript, file.native_id, {})
         if _holds_nothing(history.transcript):
             return _nothing(file).packed(file.identity)
@@ -255,12 +250,24 @@ class ClaudeCode:
         self._note(entry)
         return entry
 
+    def index(self, path: Path, saved: SavedIndex | None, work: Work) -> Indexed:
+        transcript = self._read(path, path.stem, saved, work)
+        history = histories.History(transcript, path.stem, {})
+        if _holds_nothing(transcript):
+            identity = transcript.identity or NO_FILE
+            entry = _nothing(NativeFile(str(path), path.stem, identity, True)).packed(identity)
+            self._note(entry)
+            return Indexed(entry, None)
+        return Indexed(self.cache_entry(history), packed.saved(transcript))
+
     # One session
 
-    def open(self, path: Path, *, native_id: str | None, work: Work) -> History:
+    def open(
+        self, path: Path, *, native_id: str | None, work: Work, saved: SavedIndex | None = None
+    ) -> History:
         with self._lock:
             if path not in self._open:
-                self._open[path] = (threading.Lock(), transcripts.Transcript(path, native_id))
+                self._open[path] = (threading.Lock(), _transcript(path, native_id, saved))
             lock, transcript = self._open[path]
             self._open.move_to_end(path)
             while len(self._open) > _CACHED_FILES:
@@ -273,6 +280,18 @@ class ClaudeCode:
             transcript.refresh(work)
             view = transcript.view()
         return histories.History(view, native_id or path.stem, self.live())
+
+    def holds(self, path: Path) -> bool:
+        return path in self._open
+
+    def saved(self, history: History) -> SavedIndex | None:
+        index = packed.saved(history.transcript)
+        if index is not None:
+            # A history has a view of the index; that it was kept, later views must know.
+            with self._lock:
+                _, transcript = self._open.get(history.transcript.path, (None, history.transcript))
+                transcript.kept_until = history.transcript.kept_until
+        return index
 
     def known(self, path: Path, *, native_id: str | None) -> History | None:
         with self._lock:
@@ -525,6 +544,11 @@ def _nothing(file: NativeFile) -> Summary:
         updated_at=None,
         turn_count=0,
     )
+
+
+def _transcript(path: Path, native_id: str | None, saved: SavedIndex | None) -> Transcript:
+    kept = packed.unpack(b"".join(saved.pieces), path, native_id) if saved is not None else None
+    return kept or transcripts.Transcript(path, native_id)
 
 
 def _larger(one: CachedFile, other: CachedFile, skipped: list[Skipped]) -> CachedFile:

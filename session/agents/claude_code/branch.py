@@ -11,6 +11,7 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 
+from session.agents.claude_code import plain
 from session.agents.claude_code.records import (
     ASSISTANT,
     ATTACHMENT,
@@ -60,7 +61,7 @@ class BranchTable(LineTable):
         self.bridge_gaps()
         self._tree = None
         if self._placed_prompts != self.prompt_parents:
-            self._leaves, self._placed_prompts = [], self.prompt_parents[:]
+            self._leaves, self._placed_prompts = self._grown_leaves(), self.prompt_parents[:]
         if self.settled_late:
             indexed, self.settled_late = 0, False
         self.leaf = self._live_leaf()
@@ -72,13 +73,12 @@ class BranchTable(LineTable):
             self.chain = self._with_compactions(self.path_to(self.leaf, trailing=True))
             self.turn_starts = array("I")
             self.compacted_at = -1
-            self._survey(0)
+            self._side_results = (array("I"), array("I"))
+            self._survey_all()
             on_chain = set(self.chain) if self.compactions else set()
             self._goes_around = any(
                 c.preserved and c.line not in on_chain for c in self.compactions
             )
-            self._side_results = (array("I"), array("I"))
-            self._collect_side_results(range(len(self.kinds)))
 
     def _extend_chain(self, indexed: int) -> bool:
         """Lengthen the chain by lines that continue its end; False when they do not."""
@@ -142,6 +142,19 @@ class BranchTable(LineTable):
                 if self.kinds[self.chain[at]] & KIND == COMPACT:
                     self.compacted_at = at
         return True
+
+    def _survey_all(self) -> None:
+        """What is known of a chain that was built anew."""
+        if plain.native is None:
+            self._survey(0)
+            self._collect_side_results(range(len(self.kinds)))
+            return
+        starts, self.compacted_at, calls, results = plain.native.survey(
+            self.kinds, self.parents, self.chain
+        )
+        self.turn_starts.frombytes(starts)
+        self._side_results[0].frombytes(calls)
+        self._side_results[1].frombytes(results)
 
     def _survey(self, begin: int) -> None:
         """Note where turns start and where the newest compaction is, from position `begin`."""
@@ -212,16 +225,22 @@ class BranchTable(LineTable):
 
     def path_to(self, leaf: int, *, trailing: bool = False) -> array[int]:
         """Lines from the root to `leaf`; with `trailing`, what hangs silently below it too."""
+        if plain.native is not None:
+            path = array("I", plain.native.climb(self.kinds, self.parents, leaf))
+        else:
+            path = self._climb(leaf)
+        if trailing and leaf >= 0:
+            path.extend(self._silent_below(leaf))
+        return path
+
+    def _climb(self, line: int) -> array[int]:
         path = array("I")
         seen = bytearray(len(self.kinds))
-        line = leaf
         while line >= 0 and not seen[line]:
             seen[line] = 1
             path.append(line)
             line = self.parents[line]
         path.reverse()
-        if trailing and leaf >= 0:
-            path.extend(self._silent_below(leaf))
         return path
 
     def _with_compactions(self, chain: array[int]) -> array[int]:
@@ -397,6 +416,15 @@ class BranchTable(LineTable):
                     inner[line] = 1
             self._leaves.append(array("I", (p for p in self.prompts if not inner[p])))
         return self._leaves[0]
+
+    def _grown_leaves(self) -> list[array[int]]:
+        """The leaves if they were known, and turns have only come behind the others."""
+        known = len(self._placed_prompts)
+        if not self._leaves or self.prompt_parents[:known] != self._placed_prompts:
+            return []
+        inner = set(self.prompt_parents[known:])
+        candidates = (*self._leaves[0], *self.prompts[known:])
+        return [array("I", (prompt for prompt in candidates if prompt not in inner))]
 
     @property
     def tree(self) -> TurnTree:

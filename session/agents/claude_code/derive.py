@@ -11,7 +11,7 @@ from __future__ import annotations
 from array import array
 from pathlib import Path
 
-from session.agents.claude_code.records import DUPLICATE, GAP, KIND, SIDECHAIN, TREE
+from session.agents.claude_code.records import DUPLICATE, GAP, KIND, SIDECHAIN, TREE, id_of
 from session.agents.claude_code.table import Compaction, Missing, Origin
 from session.agents.claude_code.transcript import Transcript
 
@@ -116,5 +116,6 @@ def same_prompts(child: Transcript, source: Transcript, lines: array[int], sourc
     for _, record in child.read(child.prompts):
         if record.get("type") != "user" or record.get("sessionId") == source_id:
             return False
-        found.append(hash(record.get("uuid")))
+        uid = record.get("uuid")
+        found.append(id_of(uid) if isinstance(uid, str) else 0)
     return found == wanted

@@ -59,14 +59,14 @@ class History:
     def summary(self) -> Summary:
         t = self.transcript
         indexed = t.identity is not None
-        title = self.given_title or self.first_prompt
+        given = self.given_title
         origin = t.forked_from
         updated = t.updated_at or (_mtime(t.path) if t.kinds else None)
         return Summary(
             native_id=self.native_id,
             path=str(t.path),
             kind=_kind(self.native_id, t),
-            title=None if title is None else records.preview(title),
+            title=records.preview(given) if given else self.first_prompt,
             cwd=t.cwd,
             last_cwd=t.last_cwd,
             created_at=t.created_at,

@@ -7,8 +7,10 @@ Messages (`user`, `assistant`, `attachment`, `system`) form the conversation's t
 from __future__ import annotations
 
 import codecs
+import hashlib
 import json
 import re
+from functools import lru_cache
 from typing import Any
 
 import orjson
@@ -158,6 +160,28 @@ def content_blocks(record: Record) -> list[Record]:
     if isinstance(content, list):
         return [block for block in content if isinstance(block, dict)]
     return []
+
+
+_UUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", re.ASCII)
+_SPREAD = 0x9E3779B97F4A7C15
+_WORD = (1 << 64) - 1
+
+
+@lru_cache(maxsize=1024)
+def id_of(uid: str) -> int:
+    """The number by which the index knows a record: 64 bits, signed, never 0, always the same.
+
+    Of a uuid in its ordinary spelling both halves, folded; of any other text a digest.  Two
+    records whose numbers meet by chance, or because somebody wrote their uuids so, are taken
+    for one: the later is a duplicate, which `check_session` tells.
+    """
+    if _UUID.fullmatch(uid):
+        number = int(uid.replace("-", ""), 16)
+        folded = ((number >> 64) * _SPREAD ^ number) & _WORD
+    else:
+        digest = hashlib.blake2b(uid.encode("utf-8", "surrogatepass"), digest_size=8)
+        folded = int.from_bytes(digest.digest(), "little")
+    return (folded - (1 << 64) if folded >> 63 else folded) or 1
 
 
 def kind_of(record: Record) -> int:

@@ -18,6 +18,7 @@ from session import osfile
 from session.agents.claude_code import splice
 from session.agents.claude_code.cut import Cut, Selection, select
 from session.agents.claude_code.fork import leaf_pointer
+from session.agents.claude_code.records import id_of
 from session.agents.claude_code.transcript import Transcript
 from session.effects import Append, Effect, Swap, Truncate
 from session.errors import SessionDamaged, Unsupported
@@ -103,7 +104,7 @@ def staged_undo(
         stage=stage,
         archive=archive,
         verb="undo",
-        expect=(turns_before, hash(leaf_before) if leaf_before else 0),
+        expect=(turns_before, id_of(leaf_before) if leaf_before else 0),
         original=original,
     )
 

@@ -14,7 +14,7 @@ from itertools import chain, islice, pairwise
 
 from attrs import define
 
-from session.agents.claude_code import records
+from session.agents.claude_code import plain, records
 from session.agents.claude_code.records import (
     ASSISTANT,
     COMPACT,
@@ -33,6 +33,7 @@ from session.agents.claude_code.records import (
     TORN,
     TREE,
     Record,
+    id_of,
 )
 from session.values import value
 
@@ -42,6 +43,8 @@ _RESTARTS = 64
 _RECENT = 8192
 _FAR = 256
 _SLOW_LOOKUPS = 64
+_REACH = 1 << 13
+_PATIENCE = 64
 # Snapshot ids are prompts' ids; a salt keeps them apart in the column of ids.
 SNAPSHOT_SALT = 0x5EED5EED5EED
 
@@ -66,7 +69,7 @@ class Origin:
 @define
 class Compaction:
     line: int
-    preserved: list[int] | None  # ids (hashed) of records that stay; None: nothing said
+    preserved: list[int] | None  # ids (`id_of`) of records that stay; None: nothing said
 
 
 class LineTable:
@@ -82,7 +85,7 @@ class LineTable:
         # The turns of all branches: prompt lines, and for each the prompt line before it.
         self.prompts = array("I")
         self.prompt_parents = array("i")
-        self.prompt_ids = array("q")  # hashed promptIds, 0 for none
+        self.prompt_ids = array("q")  # ids of their promptIds, 0 for none
         # Facts about the whole.
         self.first: Record = {}
         self.cwd: str | None = None
@@ -125,32 +128,97 @@ class LineTable:
         self.settled_late = False  # a parent came after its absence was bridged
         self.parents_moved = False
         self.parents_below = False  # some parent stands behind its child in the file
+        # Ids of the last records with their lines: all from `_remembered_from` on, and earlier
+        # ones that came again.
         self._recent: dict[int, int] = {}
+        self._remembered_from = 0
         self._known: dict[int, int] | None = None
         self._slow_lookups = 0
         self._pending: dict[int, list[Missing]] = {}  # by the id of the parent
         self._aside: list[Missing] = []  # of these the parent stands on a side chain
         self._bridges: dict[int, int] = {}  # which neighbour stands in for a missing parent
         self._last_main = -1
+        # What the last records said, which the next ones mostly say again.
+        self.last_entrypoint: str | None = None
+        self.last_session: str | None = None
 
-    def add_lines(self, position: int, lines: list[bytes]) -> int:
-        """Add whole lines, of which the first starts at byte `position`; returns where the next
-        one will."""
-        if self.open_end and lines:
+    def add_lines(self, position: int, data: bytes | bytearray, stop: int) -> int:
+        """Add the whole lines in `data[:stop]`, which ends with a newline unless it is empty;
+        `data` begins at byte `position`.  Returns where in the file the next line will begin."""
+        if self.open_end and stop:
             # What follows was written behind the last line without a newline between.
             self.open_end = False
             self.unterminated.append(len(self.kinds) - 1)
             self.torn_lines += 1
-        for line in lines:
-            record = records.parse(line)
-            if record is not None:
-                self.add_record(position, record)
-            elif line.strip(b"\x00 \t\r"):
-                self._add_torn(position, line)
+        at, reach, one_by_one = 0, stop, 1
+        while at < stop:
+            # Where plain lines are few, or come again, look for fewer of them, and less often.
+            end = stop if at + reach >= stop else data.find(b"\n", at + reach) + 1
+            run = plain.read(self, position, data, at, end)
+            if run is not None:
+                doubted = self._take(run)
+                if doubted is None:
+                    at, reach, one_by_one = run.next, reach * 2, 1
+                else:
+                    reach, one_by_one = max(_REACH, reach // 8), doubted + 1
+            for _ in range(one_by_one):
+                if at == stop:
+                    break
+                end = data.index(b"\n", at)
+                self.add_line(position + at, bytes(data[at:end]))
+                at = end + 1
+            one_by_one = min(one_by_one * 2, _PATIENCE)
+        return position + stop
+
+    def add_line(self, position: int, line: bytes) -> None:
+        """Add one line, without its newline, that starts at byte `position`."""
+        record = records.parse(line)
+        if record is not None:
+            self.add_record(position, record)
+        elif line.strip(b"\x00 \t\r"):
+            self._add_torn(position, line)
+        else:
+            self._append(position, TORN | LOCAL)  # blank, or filled with NULs by a power loss
+
+    def _take(self, run: plain.Run) -> int | None:
+        """Add a run of plain lines; None when it is done.  When an id in it is known or awaited,
+        nothing is done: the number of lines in the run before that one."""
+        ids, lines = array("q", run.tree_ids), array("i", run.tree_lines)
+        new = dict(zip(ids, lines, strict=True))
+        known, awaited = self._recent.keys(), self._pending.keys()
+        # Of two views of keys the smaller one is walked through.
+        apart = known.isdisjoint(new.keys()) and awaited.isdisjoint(new.keys())
+        if len(new) < len(ids) or not apart:
+            seen = known | awaited
+            for id_, line in zip(ids, lines, strict=True):
+                if id_ in seen:
+                    return line - len(self.kinds)
+                seen.add(id_)
+        self.offsets.frombytes(run.offsets)
+        self.ids.frombytes(run.ids)
+        self.parents.frombytes(run.parents)
+        self.kinds += run.kinds
+        self.prompts.frombytes(run.prompts)
+        self.prompt_parents.frombytes(run.prompt_parents)
+        self.prompt_ids.frombytes(run.prompt_ids)
+        if self._known is None and len(self._recent) + len(new) <= _RECENT:
+            self._recent |= new
+        else:
+            self._remember_all(ids, lines)
+        if run.newest is not None and (self.updated_at is None or run.newest > self.updated_at):
+            self.updated_at = run.newest
+        if run.last_main >= 0:
+            self._last_main = self.newest = run.last_main
+            self.explicit = self.cleared = False
+            self.has_own |= self.own_ids is not None
+        if run.pointer is not None:
+            self.pointer = run.pointer
+        for line, what, call in run.calls:
+            if what == plain.ANSWERED:
+                self._note_result(line, call)
             else:
-                self._append(position, TORN | LOCAL)  # blank, or filled with NULs by a power loss
-            position += len(line) + 1
-        return position
+                self._note_call(line, call, "Agent" if what == plain.DELEGATED else None)
+        return None
 
     def _add_torn(self, offset: int, line: bytes) -> None:
         """What can be read of a line that is not one record: whole records that were written
@@ -243,7 +311,7 @@ class LineTable:
 
     def _add_foreign(self, offset: int, record: Record) -> None:
         uid, parent_uid = record.get("uuid"), record.get("parentUuid")
-        id_, line = hash(uid) if isinstance(uid, str) else 0, len(self.kinds)
+        id_, line = id_of(uid) if isinstance(uid, str) else 0, len(self.kinds)
         parent = self._find_parent(parent_uid) if isinstance(parent_uid, str) and id_ else -1
         if parent < 0:
             self.foreign[line] = record["sessionId"]
@@ -286,7 +354,7 @@ class LineTable:
 
     def _place(self, offset: int, flagged: int, uid: str, parent_uid: str | None) -> int:
         """Put a record into the tree; -1 when its id was there before, and the first one wins."""
-        id_ = hash(uid)
+        id_ = id_of(uid)
         first = self._recent.get(id_)
         line = len(self.kinds)
         # For the main line a parent on a side chain is none.
@@ -316,7 +384,7 @@ class LineTable:
             missing = Missing(line, parent_uid)
             if parent < 0:
                 self.kinds[line] |= GAP
-                self._pending.setdefault(hash(parent_uid), []).append(missing)
+                self._pending.setdefault(id_of(parent_uid), []).append(missing)
             elif self.kinds[parent] & SIDECHAIN:
                 self.kinds[line] |= GAP
                 self.parents[line] = -1
@@ -350,11 +418,16 @@ class LineTable:
         if cwd != self.last_cwd and isinstance(cwd, str):
             self.cwd = self.cwd or cwd
             self.last_cwd = cwd
-        if isinstance(entrypoint, str) and entrypoint not in self.entrypoints:
+        if entrypoint != self.last_entrypoint and isinstance(entrypoint, str):
             self.entrypoint = self.entrypoint or entrypoint
             self.entrypoints.add(entrypoint)
+            self.last_entrypoint = entrypoint
         if version != self.version and isinstance(version, str):
             self.version = version
+        session = get("sessionId")
+        if session != self.last_session and isinstance(session, str):
+            own = self.own_ids is None or session in self.own_ids
+            self.last_session = session if own else self.last_session
         if not self.first:
             self.first = {k: get(k) for k in ("entrypoint", "sessionId", "agentId")}
             self.first["isSidechain"] = bool(flagged & SIDECHAIN)
@@ -371,7 +444,7 @@ class LineTable:
 
     def expect(self, missing: Missing) -> None:
         """A parent that no line has yet."""
-        self._pending.setdefault(hash(missing.missing), []).append(missing)
+        self._pending.setdefault(id_of(missing.missing), []).append(missing)
 
     def note_known(self, read: Iterable[tuple[int, Record]]) -> None:
         """Facts about the whole from lines that are in the table already."""
@@ -385,12 +458,17 @@ class LineTable:
 
     def remember_end(self, lines: int) -> None:
         """Be ready for lines that are added: know the ids of the last ones, and the newest."""
-        begin = max(0, len(self.kinds) - lines)
-        for line in range(begin, len(self.kinds)):
-            kind = self.kinds[line]
-            if kind & KIND in TREE and not kind & DUPLICATE:
-                self._recent[self.ids[line]] = line
+        self.remember_from(max(0, len(self.kinds) - lines), ())
         self._last_main = self.newest = self._main_before(len(self.kinds))
+
+    def remember_from(self, begin: int, earlier: Iterable[int]) -> None:
+        """Know the ids of all lines from `begin` on, and those of a few `earlier` ones."""
+        for line in (*earlier, *range(begin, len(self.kinds))):
+            kind = self.kinds[line]
+            placed = kind & KIND in TREE or kind & KIND == FOREIGN
+            if placed and not kind & DUPLICATE and self.ids[line]:
+                self._recent[self.ids[line]] = line
+        self._remembered_from = begin
 
     def _note_fork(self, origin: Record, number: object) -> None:
         source, turn = origin.get("sessionId"), origin.get("messageUuid")
@@ -428,7 +506,7 @@ class LineTable:
         if kind == SNAPSHOT:
             snapshot = record.get("snapshot")
             of = snapshot.get("messageId") if isinstance(snapshot, dict) else None
-            self._append(offset, flagged, hash(of) ^ SNAPSHOT_SALT if isinstance(of, str) else 0)
+            self._append(offset, flagged, id_of(of) ^ SNAPSHOT_SALT if isinstance(of, str) else 0)
             return
         self._append(offset, flagged)
         if kind == POINTER:
@@ -459,7 +537,7 @@ class LineTable:
         """Note a pointer as the agent does."""
         leaf, explicit = record.get("leafUuid"), record.get("explicit") is True
         if isinstance(leaf, str) and leaf:
-            id_ = hash(leaf)
+            id_ = id_of(leaf)
             self.explicit = explicit or (self.explicit and id_ == self.pointer)
             self.pointer, self.cleared = id_, False
         elif leaf is None and explicit:
@@ -473,13 +551,29 @@ class LineTable:
         if self._known is not None:
             self._known.setdefault(id_, line)
         if len(recent) > _RECENT:
-            keep = line - _RECENT // 2
-            self._recent = {k: v for k, v in recent.items() if v >= keep}
+            self._forget_before(line - _RECENT // 2)
+
+    def _remember_all(self, ids: array[int], lines: array[int]) -> None:
+        """`_remember` for new ids, in order."""
+        if self._known is not None:
+            for id_, line in zip(ids, lines, strict=True):
+                self._known.setdefault(id_, line)
+        begin = 0
+        while begin < len(ids):
+            end = begin + _RECENT + 1 - len(self._recent)
+            self._recent.update(zip(ids[begin:end], lines[begin:end], strict=True))
+            if len(self._recent) > _RECENT:
+                self._forget_before(lines[end - 1] - _RECENT // 2)
+            begin = end
+
+    def _forget_before(self, line: int) -> None:
+        self._recent = {id_: at for id_, at in self._recent.items() if at >= line}
+        self._remembered_from = line
 
     def _find_parent(self, uid: str | None) -> int:
         if uid is None:
             return -1
-        id_ = hash(uid)
+        id_ = id_of(uid)
         line = self._recent.get(id_)
         if line is None and id_ not in self._pending:
             line = self._find(id_)
@@ -516,7 +610,7 @@ class LineTable:
 
     def find(self, uid: str) -> int | None:
         """The line of the record with this uuid, None when there is none."""
-        id_ = hash(uid)
+        id_ = id_of(uid)
         line = self._recent.get(id_)
         line = line if line is not None else self._find(id_)
         return line if line is not None and line < len(self.kinds) else None
@@ -589,7 +683,7 @@ class LineTable:
 
 def _prompt_id(record: Record) -> int:
     prompt_id = record.get("promptId")
-    return hash(prompt_id) if isinstance(prompt_id, str) else 0
+    return id_of(prompt_id) if isinstance(prompt_id, str) else 0
 
 
 def _restarts(piece: bytes) -> Iterator[int]:
@@ -600,7 +694,7 @@ def _restarts(piece: bytes) -> Iterator[int]:
 
 
 def _preserved(record: Record) -> list[int] | None:
-    """Hashed ids that a compaction preserves, None when it says nothing about that."""
+    """The ids that a compaction preserves, None when it says nothing about that."""
     metadata = record.get("compactMetadata")
     if not isinstance(metadata, dict):
         return None
@@ -609,6 +703,6 @@ def _preserved(record: Record) -> list[int] | None:
         uuids = messages.get("uuids") or messages.get("allUuids")
         if not isinstance(uuids, list):
             return []
-        return [hash(uid) for uid in uuids if isinstance(uid, str)]
+        return [id_of(uid) for uid in uuids if isinstance(uid, str)]
     segment = metadata.get("preservedSegment")
     return [] if isinstance(segment, dict) else None

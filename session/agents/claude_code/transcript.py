@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import threading
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -34,6 +35,9 @@ _COLUMNS = (
     "chain",
     "turn_starts",
 )
+
+
+_windows = threading.local()
 
 
 def identity_of(stat: os.stat_result) -> Identity:
@@ -63,6 +67,7 @@ class Transcript(BranchTable):
         self._guard = b""
         self.leaf_id: str | None = None
         self.earlier: Transcript | None = None
+        self.kept_until = 0  # bytes of the file that a kept index describes
 
     # Scanning
 
@@ -80,7 +85,7 @@ class Transcript(BranchTable):
                 self._bookmark()
                 self._detach()
                 self.part_gaps()
-            elif not self._go_back(fd, now):
+            elif self.kinds and not self._go_back(fd, now):
                 self._reset()
             indexed, foreign = len(self.kinds), len(self.foreign)
             self._scan(fd, now.size, work or Work())
@@ -93,7 +98,8 @@ class Transcript(BranchTable):
                 self._scan(fd, now.size, work or Work())
                 indexed = 0
             self.identity = now
-            self._choose(indexed)
+            self.resolve(indexed)
+            self.leaf_id = self._uuid_in(fd, self.leaf) if self.leaf >= 0 else None
         except BaseException:
             self._reset()
             raise
@@ -118,10 +124,6 @@ class Transcript(BranchTable):
         """Whether the file is as it was indexed; raises OSError when it cannot be read."""
         with osfile.opened(self.path, os.O_RDONLY) as fd:
             return identity_of(os.fstat(fd)) == self.identity
-
-    def _choose(self, indexed: int) -> None:
-        self.resolve(indexed)
-        self.leaf_id = self.uuid_at(self.leaf) if self.leaf >= 0 else None
 
     def view(self) -> Transcript:
         """This index as it is now: a later `refresh` of the original does not change it."""
@@ -160,7 +162,8 @@ class Transcript(BranchTable):
     def finish_scan(self, remembered: int) -> None:
         """As after a scan, for a table that was filled in another way."""
         self.remember_end(remembered)
-        self._choose(0)
+        self.resolve(0)
+        self.leaf_id = self.uuid_at(self.leaf) if self.leaf >= 0 else None
 
     def _detach(self) -> None:
         for name in _COLUMNS:
@@ -196,34 +199,31 @@ class Transcript(BranchTable):
 
     def _scan(self, fd: int, size: int, work: Work) -> None:
         start = position = self.scanned
-        carry: list[bytes] = []  # the pieces of a line that is longer than a window
         if self.open_end and osfile.pread(fd, 1, position) == b"\n":
             # The newline of a last line that was read without it.
             self.open_end = False
             self.scanned = start = position = position + 1
+        window = _window()
+        held = 0  # bytes at the window's beginning, of a line whose end was not read yet
         while position < size:
             work.checkpoint(position - start, size - start, "Reading the session")
-            data = osfile.pread(fd, min(_WINDOW, size - position), position)
-            if not data:
+            if held == len(window):
+                window = window + bytes(len(window))  # a line that is longer
+            with memoryview(window) as view:
+                read = osfile.pread_into(fd, view[held : held + size - position], position)
+            if not read:
                 break
-            position += len(data)
-            if carry:
-                if b"\n" not in data:
-                    carry.append(data)
-                    continue
-                data = b"".join([*carry, data])
-                carry = []
-            lines = data.split(b"\n")
-            rest = lines.pop()
-            self.scanned = self.add_lines(position - len(data), lines)
-            if rest:
-                carry = [rest]
+            position += read
+            filled = held + read
+            whole = window.rfind(b"\n", held, filled) + 1
+            self.scanned = self.add_lines(position - filled, window, whole)
+            held = filled - whole
+            window[:held] = window[whole:filled]
         # A last line without its newline counts when it is whole; else it is still being
         # written, or torn, and is looked at again when the file has grown.
-        last = b"".join(carry)
+        last = bytes(window[:held])
         if last and records.parse(last) is not None:
-            self.add_lines(position - len(last), [last])
-            self.scanned = position
+            self.scanned = self.add_lines(position - held, last + b"\n", held + 1) - 1
             self.open_end = True
         take = min(_GUARD, self.scanned)
         self._guard = osfile.pread(fd, take, self.scanned - take)
@@ -306,7 +306,18 @@ class Transcript(BranchTable):
         return self.uuid_at(prompt) if prompt >= 0 else None
 
     def uuid_at(self, line: int) -> str | None:
-        for _, record in self.read([line]):
-            uid = record.get("uuid")
-            return uid if isinstance(uid, str) else None
-        return None
+        with osfile.opened(self.path, os.O_RDONLY) as fd:
+            return self._uuid_in(fd, line)
+
+    def _uuid_in(self, fd: int, line: int) -> str | None:
+        start, end = self.span(line)
+        uid = (records.parse(osfile.pread(fd, end - start, start)) or {}).get("uuid")
+        return uid if isinstance(uid, str) else None
+
+
+def _window() -> bytearray:
+    """This thread's window: memory that is new each time costs as much as what is read into it."""
+    window: bytearray | None = getattr(_windows, "window", None)
+    if window is None or len(window) != _WINDOW:
+        window = _windows.window = bytearray(_WINDOW)
+    return window

@@ -21,7 +21,7 @@ from tests.session.agents.claude_code.stories import Story, stories
 def columns(transcript: Index) -> dict[str, Any]:
     """Everything that an index says in public."""
     said = {k: v for k, v in vars(transcript).items() if not k.startswith("_")}
-    del said["earlier"]  # states of the file before this one
+    del said["earlier"], said["kept_until"]  # of other states of the file
     tree = transcript.tree
     return {
         **said,
