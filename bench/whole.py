@@ -33,14 +33,18 @@ def main() -> None:
 
     def work() -> None:
         made: list[Indexed] = []
+        size = 0
         while files:
             try:
                 path = Path(files.pop().path)  # the newest first
             except IndexError:
                 break
             made.append(agent.index(path, None, Work()))
-            if sum(one.saved.length for one in made if one.saved) > _TOGETHER:
+            saved = made[-1].saved
+            size += saved.length if saved else 0
+            if size > _TOGETHER:
                 keep(made)
+                size = 0
         keep(made)
 
     def keep(made: list[Indexed]) -> None:
