@@ -69,6 +69,7 @@ class Engine:
             task = asyncio.create_task(work)
             self._behind.add(task)
             task.add_done_callback(self._behind.discard)
+        service.index_behind()
         self.opened = service
         if service.notice is not None:
             self._on_notice(service.notice)

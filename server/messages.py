@@ -95,6 +95,16 @@ class CheckSession:
 
 
 @define(frozen=True)
+class SearchTurns:
+    query: str
+    cwd: str | None = None
+    agents: list[Agent] | None = None
+    session_id: str | None = None
+    limit: Limit | None = None
+    cursor: str | None = None
+
+
+@define(frozen=True)
 class AllocateSessionId:
     agent: Agent
 

@@ -42,6 +42,7 @@ VERBS: dict[str, Verb] = {
     "list_branches": Verb(messages.ListBranches, Service.list_branches, reads=True),
     "read_turn": Verb(messages.ReadTurn, Service.read_turn, reads=True),
     "check_session": Verb(messages.CheckSession, Service.check_session, reports=True, reads=True),
+    "search_turns": Verb(messages.SearchTurns, Service.search_turns, reads=True),
     "allocate_session_id": Verb(
         messages.AllocateSessionId, Service.allocate_session_id, at_once=True
     ),

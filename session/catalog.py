@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 from collections.abc import Iterator
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from attrs import evolve
 
 from session import ids, osfile
 from session.agents.base import Agent, History, Listing, Summary
 from session.errors import InvalidParams, SessionNotFound, StorageError, Unsupported
+from session.later import later
 from session.model import (
     Finding,
     ForkedFrom,
+    Indexing,
     Live,
     Resume,
     Searched,
@@ -31,7 +34,13 @@ from session.store.native_files import NO_FILE, CachedFile, Learnt
 from session.store.native_index import SavedIndex
 from session.store.operations import OperationRow
 from session.values import value
-from session.work import Work
+from session.work import Work, has_loop
+
+if TYPE_CHECKING:
+    import asyncio
+else:
+    # See `session.work.at_once`.
+    asyncio = later("asyncio")
 
 
 @value
@@ -97,6 +106,14 @@ class Query:
     include_staged: bool
 
 
+_Found: TypeAlias = tuple[str, Agent, CachedFile, ForkRow | None, OperationRow | None]
+"""A session on a page: what it is sorted by, and what it is made of."""
+_TRUSTED_SECONDS = 10.0
+"""How long a listing is taken for what is there while no change is heard of."""
+_QUICKLY = 8 << 20
+"""Bytes of a page's sessions that are indexed before a command line shows them."""
+
+
 class Catalog:
     """Finds and describes sessions; see the protocol's `Session`."""
 
@@ -104,6 +121,14 @@ class Catalog:
         self._store = store
         self._agents = agents
         self._loaded: set[str] = set()
+        self._unindexed: dict[str, list[str]] = {}
+        # Whether a listing came upon something since this was taken note of.
+        self.has_news = False
+        # When a watcher heard of the last change; None: nobody watches.
+        self.quiet_since: float | None = None
+        self._walked: dict[str, float] = {}
+        self._orders: dict[str, tuple[list[CachedFile], dict[str, str], list[_Found]]] = {}
+        self._keeping: set[asyncio.Task[None]] = set()
 
     @property
     def agents(self) -> list[Agent]:
@@ -153,6 +178,7 @@ class Catalog:
         live: Live | None,
         fork: ForkRow | None,
         row: OperationRow | None = None,
+        folders: dict[str, str] | None = None,
     ) -> Session:
         staged = row is not None and row.state == "staged"
         title, created = summary.title, summary.created_at
@@ -162,7 +188,7 @@ class Catalog:
             created = fork.created_at
         elif row is not None:
             created = row.created_at
-        resume = agent.resume(summary)
+        resume = agent.resume(summary, folders)
         if staged:
             resume = Resume(
                 resume.command, resume.cwd, resume.env, False, "it is staged: promote it first"
@@ -190,67 +216,162 @@ class Catalog:
 
     async def page(
         self, agents: list[str] | None, query: Query, limit: int, cursor: str | None, work: Work
-    ) -> tuple[SessionPage, list[str]]:
-        """A page, newest first; and the ids of sessions on it that are not indexed yet."""
+    ) -> SessionPage:
+        """A page, newest first."""
         after = _read_cursor(cursor)
         wanted = _Filter(query)
         forks = await self._store.run(lineage.all_forks)
         skipped: list[Skipped] = []
         searched: list[Searched] = []
-        found: list[tuple[str, Agent, CachedFile, ForkRow | None, OperationRow | None]] = []
+        total = pending = 0
+        orders: list[list[_Found]] = []
         for agent in self._agents.values():
             if agents is not None and agent.name not in agents:
                 continue
             info = agent.info()
             searched.append(Searched(agent.name, info.store, info.available))
-            listing = await self._scan(agent, work)
+            listing = await self.scan(agent, work)
             skipped += listing.skipped
-            entries: list[tuple[CachedFile, OperationRow | None]] = [
-                (file, None) for file in listing.files
-            ]
-            entries += await self._unborn(agent, listing.files, query)
-            for file, row in entries:
-                session_id = f"{agent.name}:{file.native_id}"
-                fork = forks.get(session_id)
-                if wanted(agent, file, fork, row):
-                    key = f"{_sort_time(file, fork, row)}/{session_id}"
-                    if after is None or key < after:
-                        found.append((key, agent, file, fork, row))
-        found.sort(key=itemgetter(0), reverse=True)
-        page, rest = found[:limit], found[limit:]
+            total += len(listing.files)
+            pending += len(listing.unindexed)
+            orders.append(self._ordered(agent, listing.files, forks))
+            unborn = await self._unborn(agent, listing.files, query)
+            orders.append([_entry(agent, file, forks, row) for file, row in unborn])
+        page: list[_Found] = []
+        rest = False
+        for entry in _merged(orders):
+            if (after is None or entry[0] < after) and wanted(*entry[1:]):
+                if len(page) == limit:
+                    rest = True
+                    break
+                page.append(entry)
+        found = bool(page)
+        if pending and not has_loop():
+            page = await self._counted(page, work)
         live = {agent.name: agent.live() for agent in self._agents.values()}
+        folders: dict[str, str] = {}
         sessions = [
             self._session(
-                agent, Summary.unpacked(file), live[agent.name].get(file.native_id), fork, row
+                agent,
+                Summary.unpacked(file),
+                live[agent.name].get(file.native_id),
+                fork,
+                row,
+                folders,
             )
             for _, agent, file, fork, row in page
         ]
-        unindexed = [s.session_id for s in sessions if s.turn_count is None]
         empty = not found and after is None
-        return (
-            SessionPage(
-                sessions=sessions,
-                next_cursor=page[-1][0] if rest else None,
-                skipped=skipped,
-                searched=searched if empty else None,
-            ),
-            unindexed,
+        return SessionPage(
+            sessions=sessions,
+            next_cursor=page[-1][0] if rest else None,
+            skipped=skipped,
+            searched=searched if empty else None,
+            indexing=Indexing(max(0, total - pending), total) if pending else None,
         )
 
-    async def _scan(self, agent: Agent, work: Work) -> Listing:
+    def _ordered(
+        self, agent: Agent, files: list[CachedFile], forks: dict[str, ForkRow]
+    ) -> list[_Found]:
+        """Sessions with a file, newest first; sorted again only when there is something new."""
+        made = {child: fork.created_at for child, fork in forks.items()}
+        before = self._orders.get(agent.name)
+        if before is None or before[0] is not files or before[1] != made:
+            order = [_entry(agent, file, forks, None) for file in files]
+            order.sort(key=itemgetter(0), reverse=True)
+            before = self._orders[agent.name] = (files, made, order)
+        return before[2]
+
+    async def _counted(self, page: list[_Found], work: Work) -> list[_Found]:
+        """The page with the counts of those of its sessions that are quick to count: nobody does
+        it behind a command line."""
+        left = _QUICKLY
+        learnt: dict[str, CachedFile] = {}
+        for _, agent, file, _, _ in page:
+            if not file.indexed and file.path and file.size <= left:
+                left -= file.size
+                with contextlib.suppress(OSError):
+                    entry = agent.index(Path(file.path), None, work).entry
+                    if entry is not None and entry.native_id == file.native_id:
+                        learnt[file.path] = entry
+                        await self._keep(agent, [entry], [])
+        return [
+            (key, agent, learnt.get(file.path, file), fork, row)
+            for key, agent, file, fork, row in page
+        ]
+
+    @property
+    def unindexed(self) -> dict[str, list[str]]:
+        """Files whose counts the newest listing did not know, by agent; no agent without one."""
+        return {name: paths for name, paths in self._unindexed.items() if paths}
+
+    async def scan(self, agent: Agent, work: Work) -> Listing:
+        """All files of an agent, as they are now."""
         # The agent keeps what it learnt; the database is for the next process.
         cached = {}
         if agent.name not in self._loaded:
             cached = await self._store.run(native_files.load, agent.name)
             self._loaded.add(agent.name)
-        listing = await work.in_thread(agent.listing, cached, work)
+        walked = self._walked.get(agent.name)
+        began = time.monotonic()
+        watched = (
+            self.quiet_since is not None
+            and walked is not None
+            and self.quiet_since < walked
+            and began - walked < _TRUSTED_SECONDS
+        )
+        if not watched:
+            self._walked[agent.name] = began
+        listing = await work.in_thread(agent.listing, cached, work, watched=watched)
+        self._unindexed[agent.name] = [entry.path for entry in listing.unindexed]
+        self.has_news = self.has_news or bool(listing.changed or listing.gone)
+        if listing.changed or listing.gone:
+            keeping = self._keep(agent, listing.changed, listing.gone)
+            if has_loop():
+                # Nobody waits for it: what is not kept is learnt again.
+                task = asyncio.ensure_future(keeping)
+                self._keeping.add(task)
+                task.add_done_callback(self._keeping.discard)
+            else:
+                await keeping
+        return listing
+
+    async def close(self) -> None:
+        """Keep what was learnt last."""
+        await asyncio.gather(*self._keeping)
+
+    async def _keep(self, agent: Agent, changed: list[CachedFile], gone: list[str]) -> None:
         # The cache is only a cache: a full disk must not hide the sessions.
         with contextlib.suppress(StorageError):
-            if listing.changed:
-                await self._store.run(native_files.save, agent.name, listing.changed)
-            if listing.gone:
-                await self._store.run(native_files.forget, listing.gone)
-        return listing
+            if changed:
+                await self._store.run(native_files.save, agent.name, changed)
+            if gone:
+                await self._store.run(native_files.forget, gone)
+
+    async def learn(self, name: str, paths: list[str]) -> list[str]:
+        """Take over what another process has indexed of an agent's files; the ids of the sessions
+        of which that is news."""
+        entries = await self._store.run(native_files.load_some, name, paths)
+        learnt = self._agents[name].learn(entries)
+        known = {entry.path for entry in entries if entry.indexed}
+        self._unindexed[name] = [p for p in self._unindexed.get(name, ()) if p not in known]
+        return [f"{name}:{entry.native_id}" for entry in learnt]
+
+    async def files(
+        self, agents: list[str] | None, cwd: str | None, work: Work
+    ) -> tuple[list[tuple[Agent, CachedFile]], list[tuple[Agent, CachedFile]]]:
+        """All sessions that have a file, and those of them that are asked for, as in `page`."""
+        wanted = _Filter(Query(cwd, None, ["main", "sdk", "subagent"], None, False))
+        everything = [
+            (agent, file)
+            for agent in self._agents.values()
+            for file in (await self.scan(agent, work)).files
+        ]
+        return everything, [
+            (agent, file)
+            for agent, file in everything
+            if (agents is None or agent.name in agents) and wanted(agent, file, None, None)
+        ]
 
     async def _unborn(
         self, agent: Agent, files: list[CachedFile], query: Query
@@ -277,7 +398,7 @@ class Catalog:
 
     async def titles(self, agent: Agent, work: Work) -> set[str | None]:
         """Titles of all sessions, staged ones too, so that a fork's is its own."""
-        listing = await self._scan(agent, work)
+        listing = await self.scan(agent, work)
         rows = await self._store.run(operations.children_without_file)
         return {file.title for file in listing.files} | {row.intent.get("title") for row in rows}
 
@@ -327,6 +448,23 @@ def _forked_from(
         parent = f"{agent.name}:{summary.forked_from}"
         return ForkedFrom(parent, summary.forked_at, summary.forked_turn)
     return None
+
+
+def _entry(
+    agent: Agent, file: CachedFile, forks: dict[str, ForkRow], row: OperationRow | None
+) -> _Found:
+    session_id = f"{agent.name}:{file.native_id}"
+    fork = forks.get(session_id)
+    return f"{_sort_time(file, fork, row)}/{session_id}", agent, file, fork, row
+
+
+def _merged(orders: list[list[_Found]]) -> list[_Found]:
+    filled = [order for order in orders if order]
+    if len(filled) == 1:
+        return filled[0]
+    everything = [entry for order in filled for entry in order]
+    everything.sort(key=itemgetter(0), reverse=True)
+    return everything
 
 
 def _sort_time(file: CachedFile, fork: ForkRow | None, row: OperationRow | None) -> str:

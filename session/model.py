@@ -171,11 +171,42 @@ class FileChange:
 
 
 @value
+class Indexing:
+    """How many of the sessions' files are indexed, while some are not."""
+
+    done: int
+    total: int
+
+
+@value
 class SessionPage:
     sessions: list[Session]
     next_cursor: str | None
     skipped: list[Skipped]
     searched: list[Searched] | None = None
+    indexing: Indexing | None = None
+
+
+HIT, HIT_END = "\u2068", "\u2069"
+"""What stands around a hit in a snippet: the signs that isolate a piece of text.  A terminal or
+an editor that knows nothing of them shows nothing of them, and no snippet holds others."""
+
+
+@value
+class Match:
+    """A turn that a search found; `turn_number` is None on an abandoned branch."""
+
+    session_id: str
+    turn_id: str
+    turn_number: int | None
+    snippet: str
+
+
+@value
+class MatchPage:
+    matches: list[Match]
+    next_cursor: str | None
+    indexing: Indexing | None = None
 
 
 @value
@@ -369,8 +400,8 @@ class Change:
 def fields_of(value: Any) -> dict[str, Any]:
     """One level of a model value as a dict, for `orjson.dumps(..., default=fields_of)`.
 
-    A field whose absence is the message (`searched`, `forked_from` of a change) is left
-    out when it is None.
+    A field whose absence is the message (`searched`, `indexing`, `forked_from` of a change) is
+    left out when it is None.
     """
     if not hasattr(value, "__attrs_attrs__"):
         raise TypeError(f"not a model value: {type(value).__name__}")
@@ -381,4 +412,8 @@ def fields_of(value: Any) -> dict[str, Any]:
     return out
 
 
-_OMITTED: dict[type, tuple[str, ...]] = {SessionPage: ("searched",), Change: ("forked_from",)}
+_OMITTED: dict[type, tuple[str, ...]] = {
+    SessionPage: ("searched", "indexing"),
+    MatchPage: ("indexing",),
+    Change: ("forked_from",),
+}

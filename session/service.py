@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -13,7 +12,7 @@ from session.agents.base import Agent
 from session.agents.claude_code.agent import ClaudeCode
 from session.catalog import Catalog, Query
 from session.context import Context
-from session.errors import InvalidParams, TurntreeError
+from session.errors import InvalidParams
 from session.home import home as default_home
 from session.later import later
 from session.model import (
@@ -25,6 +24,7 @@ from session.model import (
     Discarded,
     FindingList,
     ForkResult,
+    MatchPage,
     OneSession,
     OperationPage,
     RepairResult,
@@ -37,19 +37,28 @@ from session.model import (
 from session.store.database import Store
 from session.store.operations import page as operation_page
 from session.watch import Changes
-from session.work import Report, Work
+from session.work import Report, Work, has_loop
 
 if TYPE_CHECKING:
-    import asyncio
-
-    from session import forking, paging, repairing, rewinding, undoing
+    from session import (
+        forking,
+        indexer,
+        indexing,
+        paging,
+        repairing,
+        rewinding,
+        searching,
+        undoing,
+    )
 else:
     # A command line uses one verb.
-    asyncio = later("asyncio")
     forking = later("session.forking")
+    indexer = later("session.indexer")
+    indexing = later("session.indexing")
     paging = later("session.paging")
     repairing = later("session.repairing")
     rewinding = later("session.rewinding")
+    searching = later("session.searching")
     undoing = later("session.undoing")
 
 
@@ -69,8 +78,7 @@ class Service:
     def __init__(self, store: Store, home: Path, program: str) -> None:
         catalog = Catalog(store, _known_agents())
         self.context = Context(store, catalog, Changes(catalog), home, program)
-        self._indexing: set[str] = set()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._indexing: indexing.Indexing | None = None
 
     @classmethod
     async def open(cls, *, program: str = "turntree", home: Path | None = None) -> Service:
@@ -82,11 +90,11 @@ class Service:
         return cls(await Store.open(place), place, program)
 
     async def close(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        if self._tasks:
-            await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._indexing is not None:
+            await self._indexing.close()
         self.context.changes.close()
+        if has_loop():
+            await self.context.catalog.close()
         await self.context.store.close()
 
     @staticmethod
@@ -98,6 +106,24 @@ class Service:
         """Roll unfinished operations of dead processes forward or back; drop expired stages."""
         for session_id in await self.context.operations.sweep():
             self.context.changes.announce(Change([session_id], "changed"))
+
+    def index_behind(self) -> None:
+        """Have everything indexed that is not, by a process of its own; from now on also what
+        listings come upon.  What it learns is announced."""
+        if self._indexing is None:
+            context = self.context
+            self._indexing = indexing.Indexing(
+                context.store, context.catalog, context.changes, context.home
+            )
+
+    async def index(self, tell: indexer.Tell, work: Work | None = None) -> None:
+        """Index everything that is not indexed, here and now, or wait while another process does.
+
+        Raises StorageError when nothing can be kept.
+        """
+        await self.context.store.require_writable()
+        made = indexer.Indexer(self.context.catalog, self.context.store, tell)
+        await made.run_alone(work or Work())
 
     @property
     def notice(self) -> str | None:
@@ -123,13 +149,12 @@ class Service:
         limit: int = 50,
         cursor: str | None = None,
     ) -> SessionPage:
-        if agents is not None and not {a.name for a in self.context.catalog.agents} & {*agents}:
-            for name in agents:
-                self.context.catalog.agent(name, "list_sessions")
+        self._require_known(agents, "list_sessions")
         real = osfile.real_path(os.path.expanduser(cwd)) if cwd is not None else None
         wanted = Query(real, query, kinds or ["main"], forked_from, include_staged)
-        page, unindexed = await self.context.catalog.page(agents, wanted, limit, cursor, Work())
-        self._index_behind(unindexed)
+        page = await self.context.catalog.page(agents, wanted, limit, cursor, Work())
+        if self._indexing is not None and (page.indexing or self.context.catalog.has_news):
+            self._indexing.want()
         return page
 
     async def get_session(self, session_id: str) -> OneSession:
@@ -174,6 +199,24 @@ class Service:
         located, history = await self.context.open(session_id, work)
         found = await work.in_thread(located.check, history, siblings=include_siblings, work=work)
         return FindingList(found)
+
+    async def search_turns(
+        self,
+        query: str,
+        *,
+        cwd: str | None = None,
+        agents: list[str] | None = None,
+        session_id: str | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> MatchPage:
+        self._require_known(agents, "search_turns")
+        real = osfile.real_path(os.path.expanduser(cwd)) if cwd is not None else None
+        order = searching.Order(query, real, agents, session_id, limit, cursor)
+        page = await searching.search(self.context, order, Work())
+        if page.indexing is not None and self._indexing is not None:
+            self._indexing.want()
+        return page
 
     async def allocate_session_id(self, agent: str) -> Allocated:
         adapter = self.context.catalog.agent(agent, "allocate_session_id")
@@ -371,19 +414,8 @@ class Service:
 
     # Shared by the verbs
 
-    def _index_behind(self, session_ids: list[str]) -> None:
-        """Index what a listing showed without counts, one file at a time, and announce it."""
-        todo = [session_id for session_id in session_ids if session_id not in self._indexing]
-        if not todo or not self.context.changes.followed:
-            return
-        self._indexing.update(todo)
-        task = asyncio.ensure_future(self._index(todo))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _index(self, session_ids: list[str]) -> None:
-        for session_id in session_ids:
-            with contextlib.suppress(TurntreeError):
-                located, _ = await self.context.open(session_id, Work())
-                self.context.announce(Change([session_id], "changed"), located.path)
-            self._indexing.discard(session_id)
+    def _require_known(self, agents: list[str] | None, operation: str) -> None:
+        """Raise Unsupported when this version knows none of the agents."""
+        if agents is not None and not {a.name for a in self.context.catalog.agents} & {*agents}:
+            for name in agents:
+                self.context.catalog.agent(name, operation)

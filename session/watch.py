@@ -8,7 +8,8 @@ file's state and not told again.
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from stat import S_ISREG
 from typing import TYPE_CHECKING
@@ -29,6 +30,7 @@ else:
     watchfiles = later("watchfiles")
 
 _TAIL = 4096
+_FIRST_SECONDS = 0.3
 
 
 class Changes:
@@ -87,6 +89,15 @@ class Changes:
         for agent in agents:
             for folder in agent.watched():
                 await Work().in_thread(self._remember_all, folder)
+        # To load the library and to set up the watch takes as long as a first answer may.
+        await asyncio.sleep(_FIRST_SECONDS)
+        try:
+            await self._hear(stop)
+        finally:
+            self._catalog.quiet_since = None
+
+    async def _hear(self, stop: asyncio.Event) -> None:
+        agents = self._catalog.agents
         while not stop.is_set():
             places = {place for agent in agents for place in _watchable(agent.watched())}
             appeared = {p for agent in agents for p in agent.watched() if p.is_dir()}
@@ -101,6 +112,13 @@ class Changes:
                 yield_on_timeout=True,
                 ignore_permission_denied=True,
             ):
+                if self._catalog.quiet_since is None:
+                    # What happened before this was watched.
+                    for folder in appeared:
+                        for path in await Work().in_thread(self._differing, folder):
+                            self._tell(path)
+                if events or self._catalog.quiet_since is None:
+                    self._catalog.quiet_since = time.monotonic()
                 for path in sorted({Path(name) for _, name in events}):
                     # What is written right after its directory was made may go unnoticed.
                     for found in sorted(path.rglob("*.jsonl")) if path.is_dir() else (path,):
@@ -111,12 +129,21 @@ class Changes:
                     for folder in now - appeared:
                         for path in sorted(folder.glob("*/*.jsonl")):
                             self._tell(path)
+                    self._catalog.quiet_since = None  # until that is watched
                     break
 
     def _remember_all(self, folder: Path) -> None:
-        for path in folder.glob("*/*.jsonl"):
-            if (state := _state(path)) is not None:
-                self._states.setdefault(path, state)
+        for path, state in _states_below(folder):
+            self._states.setdefault(path, state)
+
+    def _differing(self, folder: Path) -> list[Path]:
+        """Files that are not as they were when they were looked at last, or gone."""
+        now = dict(_states_below(folder))
+        known = self._states.copy()
+        return [
+            *(path for path, state in now.items() if known.get(path) != state),
+            *(path for path in known.keys() - now.keys() if path.parent.parent == folder),
+        ]
 
     def _tell(self, path: Path) -> None:
         for agent in self._catalog.agents:
@@ -167,9 +194,25 @@ def _end_of(path: Path, size: int) -> bytes:
         return b""
 
 
-def _state(path: Path) -> Identity | None:
+def _states_below(folder: Path) -> Iterator[tuple[Path, Identity]]:
+    # Not by pathlib: a client's first request waits meanwhile.
+    for project in _entries(str(folder)):
+        for entry in _entries(project.path):
+            if entry.name.endswith(".jsonl") and (state := _state(entry)) is not None:
+                yield Path(entry.path), state
+
+
+def _entries(folder: str) -> list[os.DirEntry[str]]:
     try:
-        stat = os.stat(path)
+        with os.scandir(folder) as entries:
+            return list(entries)
+    except OSError:
+        return []  # a file, or a directory that may not be read
+
+
+def _state(path: Path | os.DirEntry[str]) -> Identity | None:
+    try:
+        stat = path.stat()
     except OSError:
         return None
     if not S_ISREG(stat.st_mode):

@@ -27,6 +27,7 @@ FACE = {
 }
 """What of the engine the server may name: its verbs, values, errors, ids and directory."""
 FLOORS = (
+    ("session.worker",),
     ("session.service",),
     (
         "session.forking",
@@ -34,14 +35,17 @@ FLOORS = (
         "session.rewinding",
         "session.undoing",
         "session.paging",
+        "session.searching",
     ),
     ("session.changing",),
     ("session.context",),
-    ("session.watch",),
+    ("session.indexing",),
+    ("session.watch", "session.indexer"),
     ("session.catalog", "session.operations"),
     ("session.agents",),
     ("session.effects", "session.staging", "session.scratch", "session.locks", "session.store"),
     ("session.osfile", "session.faults", "session.home", "session.ids"),
+    ("session.words",),
     ("session.model", "session.errors", "session.work", "session.values", "session.later"),
 )
 """The rooms of the engine from the verbs down to the words, as docs/architecture.md has them."""

@@ -81,7 +81,7 @@ def test_the_protocol_page_describes_no_method_that_is_not_there() -> None:
     assert described == set(VERBS)
 
 
-@pytest.mark.parametrize("point", faults.POINTS)
+@pytest.mark.parametrize("point", faults.POINTS + faults.BEHIND)
 def test_the_architecture_page_says_what_each_fault_point_proves(point: str) -> None:
     assert f"| `{point}` |" in ARCHITECTURE
 

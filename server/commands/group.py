@@ -20,6 +20,7 @@ _HOMES = {
     "tree": "lineage",
     "branches": "look",
     "check": "check",
+    "search": "search",
     "fork": "change",
     "repair": "repair",
     "rewind": "change",

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 _PATIENCE = 1.0
 """Seconds of silence before a progress bar appears."""
+_BETWEEN_LINES = 2.0
 
 
 @define
@@ -83,6 +84,10 @@ class Invocation:
         """The `report` of long work: a bar on a terminal's stderr once it takes over a second."""
         self.bar.report(done, total, doing)
 
+    def count(self, done: int, total: int, doing: str) -> None:
+        """As `report`, of things in place of bytes; without a terminal a line now and then."""
+        self.bar.count(done, total, doing)
+
     def emit(
         self, result: Any, text: Callable[[], Sequence[Block]], warnings: Iterable[Warn] = ()
     ) -> None:
@@ -124,22 +129,40 @@ class Bar:
         self._since: float | None = None
         self._progress: Progress | None = None
         self._task: TaskID | None = None
+        self._said = 0.0
 
     def start(self) -> None:
-        self._since = time.monotonic() if is_terminal(sys.stderr) else None
+        self._since = self._said = time.monotonic()
 
     def report(self, done: int, total: int, doing: str) -> None:
+        if is_terminal(sys.stderr):
+            self._draw(done, total, doing, bytes_=True)
+
+    def count(self, done: int, total: int, doing: str) -> None:
+        if is_terminal(sys.stderr):
+            self._draw(done, total, doing, bytes_=False)
+        elif time.monotonic() - self._said >= _BETWEEN_LINES:
+            self._said = time.monotonic()
+            print_error(f"{doing}: {done:,} of {total:,}")
+
+    def _draw(self, done: int, total: int, doing: str, *, bytes_: bool) -> None:
         if self._since is None or time.monotonic() - self._since < _PATIENCE:
             return
         if self._progress is None:
             # Only long work on a terminal pays for rich here.
             from rich.console import Console
-            from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
+            from rich.progress import (
+                BarColumn,
+                DownloadColumn,
+                MofNCompleteColumn,
+                Progress,
+                TextColumn,
+            )
 
             self._progress = Progress(
                 TextColumn("{task.description}", markup=False),
                 BarColumn(),
-                DownloadColumn(),
+                DownloadColumn() if bytes_ else MofNCompleteColumn(),
                 console=Console(stderr=True),
                 transient=True,
             )

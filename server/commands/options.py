@@ -73,7 +73,7 @@ def cursor(function: Command) -> Command:
 def again(**resolved: str) -> str:
     """The command line that is running, less `--cursor`, to go on with.
 
-    `resolved` gives what stands for an argument that may mean something else by then.
+    `resolved` gives what stands for a value that may mean something else by then.
     """
     context = click.get_current_context()
     typed = [
@@ -93,7 +93,7 @@ def again(**resolved: str) -> str:
             options.append(parameter.opts[0])
         else:
             for one in value if isinstance(value, tuple) else (value,):
-                options += [parameter.opts[0], words.quote(str(one))]
+                options += [parameter.opts[0], words.quote(resolved.get(name, str(one)))]
     return " ".join([context.command_path, *arguments, *options])
 
 

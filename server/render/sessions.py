@@ -9,6 +9,7 @@ from server.render.layout import Blank, Block, Column, Line, Lines, Span, Table,
 from session.model import (
     AgentInfo,
     BranchList,
+    Indexing,
     Operation,
     OperationPage,
     Searched,
@@ -62,7 +63,15 @@ def page(result: SessionPage, below: str | None, short: bool) -> list[Block]:
         if any(notes):
             row.append(remarks)
         rows.append(row)
-    return [Table(columns, rows)]
+    return [Table(columns, rows), *progress(result.indexing)]
+
+
+def progress(indexing: Indexing | None) -> list[Block]:
+    """How much is indexed, while it is not all."""
+    if indexing is None:
+        return []
+    done = f"{indexing.done:,} of {words.count(indexing.total, 'session')}"
+    return [Blank(), note((f"{done} indexed so far.", "dim"))]
 
 
 def _nothing(below: str | None, searched: Sequence[Searched]) -> list[Block]:

@@ -5,16 +5,17 @@ Methods are blocking and run on a worker thread; they raise `session.errors` and
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Protocol
 
 import orjson
 
 from session.store.native_files import CachedFile, Identity
 from session.store.native_index import SavedIndex
-from session.values import fields, value
+from session.values import value
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from session.effects import Effect
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     )
     from session.scratch import Scratch
     from session.staging import Stage
+    from session.store.texts import Known, Texts
     from session.work import Work
 
 
@@ -61,6 +63,8 @@ class Summary:
     forked_at: str | None = None
     forked_turn: int | None = None
     parent_id: str | None = None
+    failed: bool = False
+    """Indexing it was tried, in vain: it is tried again when the file has changed."""
 
     def packed(self, identity: Identity) -> CachedFile:
         """As a listing keeps it for a file with this identity."""
@@ -73,7 +77,8 @@ class Summary:
             cwd=self.cwd,
             last_cwd=self.last_cwd,
             changed_at=max(self.updated_at or "", self.created_at or ""),
-            summary=orjson.dumps({k: v for k, v in fields(self).items() if k not in _COLUMNS}),
+            indexed=self.turn_count is not None or self.failed,
+            summary=orjson.dumps(dict(zip(_PACKED, _packed(self), strict=True))),
         )
 
     @classmethod
@@ -88,16 +93,20 @@ class Summary:
 
 _COLUMNS = ("native_id", "path", "kind", "title", "cwd", "last_cwd")
 """What of a summary stands in columns of its own, for filters."""
+_PACKED = tuple(name for name in Summary.__annotations__ if name not in _COLUMNS)
+_packed = attrgetter(*_PACKED)
 
 
 @value
 class Listing:
-    """All sessions of a store; `changed` are cache entries to be saved, `gone` to be dropped."""
+    """All sessions of a store; `changed` are cache entries to be saved, `gone` to be dropped,
+    `unindexed` those without counts."""
 
     files: list[CachedFile]
     skipped: list[Skipped]
     changed: list[CachedFile]
     gone: list[str]
+    unindexed: list[CachedFile]
 
 
 @value
@@ -206,7 +215,34 @@ class Agent(Protocol):
         """Raise InvalidParams when the agent would not take this id."""
         ...
 
-    def listing(self, cached: dict[str, CachedFile], work: Work) -> Listing: ...
+    def listing(
+        self, cached: dict[str, CachedFile], work: Work, *, watched: bool = False
+    ) -> Listing:
+        """All sessions; with `watched`, nothing was heard of a change since the last time."""
+        ...
+
+    def failed(self, entry: CachedFile) -> CachedFile:
+        """What a listing shows of a file that cannot be indexed as it is."""
+        ...
+
+    def texts(
+        self, entry: CachedFile, since: Known | None, work: Work, saved: SavedIndex | None = None
+    ) -> Texts:
+        """What was said in a session's turns that is new `since` then; read while it is taken.
+
+        `saved` is its index, if one is kept.
+
+        Raises OSError, Cancelled.
+        """
+        ...
+
+    def said(self, path: str, turn_id: str, places: list[int]) -> tuple[str, str] | None:
+        """Prompt and answer of a turn of `texts`; None when it is no longer there."""
+        ...
+
+    def learn(self, entries: Iterable[CachedFile]) -> list[CachedFile]:
+        """Take over what another process has indexed; what of it was news."""
+        ...
 
     def cache_entry(self, history: Any) -> CachedFile | None:
         """What indexing a file taught, for the listing's cache; None when that is known already,
@@ -261,7 +297,12 @@ class Agent(Protocol):
         """
         ...
 
-    def resume(self, summary: Summary) -> Resume: ...
+    def resume(self, summary: Summary, folders: dict[str, str] | None = None) -> Resume:
+        """How a session is gone on with.
+
+        `folders` is what the agent remembers of directories while many are asked about.
+        """
+        ...
 
     def resume_of(self, history: Any, plan: ForkPlan) -> Resume:
         """How the child of a plan will be resumed."""

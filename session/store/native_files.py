@@ -10,6 +10,8 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+import orjson
+
 from session.store import native_index
 from session.store.database import transaction
 from session.store.native_index import SavedIndex
@@ -31,7 +33,8 @@ NO_FILE = Identity(0, 0, 0, 0)
 class CachedFile(NamedTuple):
     """What is known of a file since it had this identity, which comes first.
 
-    `changed_at` is the time that a listing is sorted by, `summary` JSON in the agent's words.
+    `changed_at` is the time that a listing is sorted by, `indexed` whether counts are known,
+    `summary` JSON in the agent's words.
     """
 
     device: int
@@ -45,6 +48,7 @@ class CachedFile(NamedTuple):
     cwd: str | None
     last_cwd: str | None
     changed_at: str
+    indexed: bool
     summary: bytes
 
     def describes(self, identity: Identity) -> bool:
@@ -66,13 +70,27 @@ def load(connection: sqlite3.Connection, agent: str) -> dict[str, CachedFile]:
     return {row[4]: CachedFile._make(as_written(row)) for row in cursor}
 
 
+def load_some(connection: sqlite3.Connection, agent: str, paths: Sequence[str]) -> list[CachedFile]:
+    """What is known of some of them."""
+    cursor = connection.cursor()
+    cursor.row_factory = None
+    cursor.execute(
+        f"SELECT {_COLUMNS} FROM native_files WHERE agent=?"
+        " AND path IN (SELECT value FROM json_each(?))",
+        (agent, orjson.dumps(paths)),
+    )
+    return [CachedFile._make(as_written(row)) for row in cursor]
+
+
 def save(
     connection: sqlite3.Connection,
     agent: str,
     files: Iterable[CachedFile],
     indexes: Iterable[SavedIndex] = (),
+    *,
+    patient: bool = False,
 ) -> None:
-    with transaction(connection, durable=False, patient=False):
+    with transaction(connection, durable=False, patient=patient):
         save_within(connection, agent, files, indexes)
 
 

@@ -73,4 +73,9 @@ MIGRATIONS: tuple[str, ...] = (
         blob BLOB NOT NULL               -- the index; format is the agent's
     ) STRICT;
     """,
+    """
+    ALTER TABLE native_files ADD COLUMN indexed INTEGER NOT NULL DEFAULT 0; -- counts are known
+    UPDATE native_files SET indexed = 1
+        WHERE json_extract(CAST(summary AS TEXT), '$.turn_count') IS NOT NULL;
+    """,
 )

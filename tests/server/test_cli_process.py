@@ -29,12 +29,13 @@ COMMANDS = (
     "undo",
     "redo",
     "operations",
+    "search",
     "promote",
     "discard",
     "serve",
     "completion",
 )
-LATER = ("search", "snapshot", "diff", "blame", "verify", "gc", "acp", "purge")
+LATER = ("snapshot", "diff", "blame", "verify", "gc", "acp", "purge")
 
 
 PROBE = """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 from collections.abc import AsyncIterator, Callable
 
 import pytest
@@ -226,6 +227,7 @@ async def test_a_large_session_that_was_listed_is_counted_behind_and_told(
         t.turn(f"p{number}", "x" * 200_000)
     t.write(world.store)
     await news.of(sid(t), "appended")
+    service.index_behind()
     page = await service.list_sessions(query="p0")
     assert [s.turn_count for s in page.sessions] == [None]
     await news.of(sid(t), "changed")
@@ -239,3 +241,58 @@ async def test_many_changes_at_once_are_all_told(news: News, world: World, times
     for t in sessions:
         await news.of(sid(t), "appended")
     assert all(news.reasons(sid(t)).count("removed") == 0 for t in sessions)
+
+
+async def until_watched(service: Service) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while service.context.catalog.quiet_since is None:
+            await asyncio.sleep(0.02)
+    await service.list_sessions()
+
+
+async def test_a_listing_is_what_is_there_though_nothing_was_heard_yet(
+    news: News, service: Service, world: World
+) -> None:
+    for seed in range(120):
+        told(world, "old", seed=seed)
+    kept = [told(world, f"kept {n}", seed=300 + n) for n in range(3)]
+    await until_watched(service)
+    for number in range(3):
+        t = told(world, f"new {number}", seed=400 + number)
+        listed = {s.session_id for s in (await service.list_sessions(limit=500)).sessions}
+        assert sid(t) in listed
+        kept[number].turn("more")
+        kept[number].write(world.store)
+        assert (await service.list_sessions(query=f"kept {number}")).sessions[0].turn_count == 2
+        t.path(world.store).unlink()
+        listed = {s.session_id for s in (await service.list_sessions(limit=500)).sessions}
+        assert sid(t) not in listed
+        await until_watched(service)
+
+
+async def test_a_session_that_nobody_looked_at_is_listed_as_it_is_once_that_is_told(
+    news: News, service: Service, world: World
+) -> None:
+    old = told(world, "old", seed=500)
+    times = old.path(world.store)
+    os.utime(times, (1_000_000_000, 1_000_000_000))
+    for seed in range(2, 120):
+        told(world, "newer", seed=seed)
+    await until_watched(service)
+    old.turn("more")
+    old.write(world.store)
+    os.utime(times, (1_000_000_001, 1_000_000_001))
+    await news.of(sid(old), "appended")
+    assert (await service.list_sessions(query=old.session_id)).sessions[0].turn_count == 2
+
+
+async def test_what_this_process_changed_is_listed_at_once(
+    news: News, service: Service, world: World
+) -> None:
+    old = told(world, "one", "two", seed=500)
+    os.utime(old.path(world.store), (1_000_000_000, 1_000_000_000))
+    for seed in range(2, 120):
+        told(world, "newer", seed=seed)
+    await until_watched(service)
+    await service.rewind(sid(old), Boundary(by=1))
+    assert (await service.list_sessions(query=old.session_id)).sessions[0].turn_count == 1

@@ -7,6 +7,7 @@ import os
 import threading
 import uuid
 from collections import OrderedDict
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,10 +16,11 @@ from attrs import evolve
 from session import osfile
 from session.agents.base import Built, ForkPlan, Indexed, Listing, Summary
 from session.agents.claude_code.store import ClaudeStore, NativeFile, is_session_id
-from session.errors import InvalidParams
+from session.errors import Cancelled, InvalidParams
 from session.later import later
 from session.model import AgentInfo, Finding, Live, Resume, Skipped
-from session.store.native_files import NO_FILE, CachedFile
+from session.store.native_files import NO_FILE, CachedFile, Identity
+from session.values import value
 from session.work import Work
 
 if TYPE_CHECKING:
@@ -26,7 +28,9 @@ if TYPE_CHECKING:
 
     from session import effects, staging
     from session.agents.claude_code import checking, fork, packed, repair, rewind
+    from session.agents.claude_code import glance as glances
     from session.agents.claude_code import history as histories
+    from session.agents.claude_code import texts as text
     from session.agents.claude_code import transcript as transcripts
     from session.agents.claude_code.cut import Cut
     from session.agents.claude_code.history import History
@@ -35,20 +39,32 @@ if TYPE_CHECKING:
     from session.model import Repairs
     from session.scratch import Scratch
     from session.store.native_index import SavedIndex
+    from session.store.texts import Known, Texts
 else:
     # A listing mostly shows what is known: it reads no transcript and changes nothing.
     effects = later("session.effects")
     logging = later("logging")
     checking = later("session.agents.claude_code.checking")
     fork = later("session.agents.claude_code.fork")
+    glances = later("session.agents.claude_code.glance")
     histories = later("session.agents.claude_code.history")
     packed = later("session.agents.claude_code.packed")
     repair = later("session.agents.claude_code.repair")
+    text = later("session.agents.claude_code.texts")
     rewind = later("session.agents.claude_code.rewind")
     staging = later("session.staging")
     transcripts = later("session.agents.claude_code.transcript")
 
 _SMALL = 256 << 10
+_AT_ONCE = 8 << 20
+"""Small files that are no more than this together are indexed before a listing is answered."""
+_FURTHER = 64 << 20
+"""How far a listing reads beyond the ends of files, in all."""
+_LIKELY = 50
+"""How many of the files that were written last, and of those on the first page, are looked at
+even when nothing was heard of them."""
+_NOTHING = "none"
+"""The kind of a file that holds no message."""
 _CACHED_LINES = 1_200_000  # about 25 MB of index
 _CACHED_FILES = 64
 
@@ -63,6 +79,7 @@ class ClaudeCode:
         self._lock = threading.Lock()
         self._open: OrderedDict[Path, tuple[threading.Lock, Transcript]] = OrderedDict()
         self._known: dict[str, CachedFile] = {}
+        self._last: _Last | None = None
 
     def info(self) -> AgentInfo:
         return AgentInfo(
@@ -103,59 +120,123 @@ class ClaudeCode:
 
     # Listing
 
-    def listing(self, cached: dict[str, CachedFile], work: Work) -> Listing:
+    def listing(
+        self, cached: dict[str, CachedFile], work: Work, *, watched: bool = False
+    ) -> Listing:
         # What this process has seen itself is newer than what it remembers from others.
-        known = self._known = cached | self._known
+        if cached:
+            self._known = cached | self._known
+        known = self._known
+        last = self._last
+        if watched and last is not None and last.still_holds():
+            return Listing(last.found, last.all_skipped, [], [], last.unindexed)
         skipped: list[Skipped] = []
-        changed: list[CachedFile] = []
-        found: dict[str, CachedFile] = {}
-        for file in self.store.files(skipped):
-            work.checkpoint()
+        seen: list[CachedFile] = []
+        fresh: list[NativeFile] = []
+        readable = True
+        folders = self.store.folders()
+        for file in self.store.files(skipped, known):
+            if type(file) is CachedFile:
+                seen.append(file)
+                continue
+            assert isinstance(file, NativeFile)
             entry = known.get(file.path)
-            if entry is not None and not file.readable:
+            if entry is None or file.readable:
+                fresh.append(file)
+            else:
+                readable = False
                 skipped.append(Skipped(file.path, os.strerror(errno.EACCES)))
                 summary = evolve(Summary.unpacked(entry), unreadable=True)
-                entry = summary.packed(file.identity)
-            elif entry is None or not entry.describes(file.identity):
-                entry = self._look_at(file, skipped)
-                if entry is None:
-                    continue
-                known[file.path] = entry
-                changed.append(entry)
-            twin = found.setdefault(file.native_id, entry)
-            if twin is not entry:
-                found[file.native_id] = _larger(entry, twin, skipped)
-        missing = known.keys() - {entry.path for entry in found.values()}
-        gone = [path for path in missing if not os.path.lexists(path)]
+                seen.append(summary.packed(file.identity))
+        skipped.sort(key=lambda one: one.path)
+        if last is not None and not fresh and readable and seen == last.files:
+            self._last = evolve(last, folders=folders, walked=skipped)
+            return Listing(last.found, skipped + last.skipped, [], [], last.unindexed)
+        changed = list(self._look_at(fresh, skipped, work))
+        for entry in changed:
+            known[entry.path] = entry
+        files = [*seen, *changed]
+        last = self._last = _Last.of(files, folders, skipped)
+        gone = []
+        if len(known) > len(files):
+            missing = known.keys() - {entry.path for entry in files}
+            gone = [path for path in missing if not os.path.lexists(path)]
         for path in gone:
             known.pop(path, None)
-        return Listing(list(found.values()), skipped, changed, gone)
+        return Listing(last.found, skipped + last.skipped, changed, gone, last.unindexed)
 
-    def _look_at(self, file: NativeFile, skipped: list[Skipped]) -> CachedFile | None:
-        """What a file holds, whole when that is cheap; None (and a reason) when it has nothing."""
-        path = Path(file.path)
-        try:
-            if path in self._open:
-                history = self.open(path, native_id=file.native_id, work=Work())
-            else:
-                transcript = transcripts.Transcript(path)
-                if file.identity.size <= _SMALL:
-                    transcript.refresh()
+    def _look_at(
+        self, files: list[NativeFile], skipped: list[Skipped], work: Work
+    ) -> Iterator[CachedFile]:
+        """What files hold that are new, or not as they were: of all of them, the newest first."""
+        files.sort(key=lambda file: file.identity.mtime_ns, reverse=True)
+        small = sum(file.identity.size for file in files if file.identity.size <= _SMALL)
+        if not files:
+            return
+        further = glances.Allowance(_FURTHER)
+        for file in files:
+            work.checkpoint()
+            whole = file.identity.size <= _SMALL and small <= _AT_ONCE
+            try:
+                if whole or (self._open and Path(file.path) in self._open):
+                    yield self._indexed(file, work)
                 else:
-                    transcript.glance()
-                history = histories.History(transcript, file.native_id, {})
-        except OSError as error:
-            skipped.append(Skipped(file.path, error.strerror or str(error)))
-            return None
-        except Exception as error:
-            # A fault of ours with one file must not hide the others.
-            logging.getLogger(__name__).exception("%s cannot be read", file.path)
-            skipped.append(Skipped(file.path, f"it cannot be understood ({error!r})"))
-            return None
+                    size = file.identity.size
+                    summary = glances.glance(file.path, file.native_id, size, further)
+                    yield (summary or _nothing(file)).packed(file.identity)
+            except Cancelled:
+                raise
+            except OSError as error:
+                skipped.append(Skipped(file.path, error.strerror or str(error)))
+            except Exception as error:
+                # A fault of ours with one file must not hide the others.
+                logging.getLogger(__name__).exception("%s cannot be read", file.path)
+                skipped.append(Skipped(file.path, f"it cannot be understood ({error!r})"))
+
+    def failed(self, entry: CachedFile) -> CachedFile:
+        summary = evolve(Summary.unpacked(entry), failed=True)
+        noted = summary.packed(Identity(*entry[:4]))
+        self._note(noted)
+        return noted
+
+    def _note(self, entry: CachedFile) -> None:
+        self._known[entry.path] = entry
+        self._last = None
+
+    def texts(
+        self, entry: CachedFile, since: Known | None, work: Work, saved: SavedIndex | None = None
+    ) -> Texts:
+        transcript = self._read(Path(entry.path), entry.native_id, saved, work)
+        return text.texts_of(transcript, since, work)
+
+    def said(self, path: str, turn_id: str, places: list[int]) -> tuple[str, str] | None:
+        return text.said_at(Path(path), turn_id, places)
+
+    def learn(self, entries: Iterable[CachedFile]) -> list[CachedFile]:
+        news = []
+        for entry in entries:
+            known = self._known.get(entry.path)
+            if known != entry and (known is None or not known.indexed or known[2:4] != entry[2:4]):
+                self._note(entry)
+                news.append(entry)
+        return news
+
+    def _read(self, path: Path, native_id: str, saved: SavedIndex | None, work: Work) -> Transcript:
+        """A file's index, without making room for it among those that somebody asked for."""
+        if path in self._open:
+            return self.open(path, native_id=native_id, work=work).transcript
+        transcript = _transcript(path, native_id, saved)
+        transcript.refresh(work)
+        return transcript
+
+    def _indexed(self, file: NativeFile, work: Work) -> CachedFile:
+        """What a file holds, from all of it."""
+        transcript = self._read(Path(file.path), file.native_id, None, work)
+        history = histories.History(transcript, file.native_id, {})
         if _holds_nothing(history.transcript):
-            skipped.append(Skipped(file.path, "no readable message"))
-            return None
-        return history.summary.packed(file.identity)
+            return _nothing(file).packed(file.identity)
+        identity = history.transcript.identity
+        return history.summary.packed(identity or file.identity)
 
     def cache_entry(self, history: History) -> CachedFile | None:
         identity = history.transcript.identity
@@ -166,15 +247,18 @@ class ClaudeCode:
         entry = history.summary.packed(identity)
         if self._known.get(entry.path) == entry:
             return None
-        self._known[entry.path] = entry
+        self._note(entry)
         return entry
 
     def index(self, path: Path, saved: SavedIndex | None, work: Work) -> Indexed:
-        transcript = _transcript(path, None, saved)
-        transcript.refresh(work)
+        transcript = self._read(path, path.stem, saved, work)
         history = histories.History(transcript, path.stem, {})
-        entry = None if _holds_nothing(transcript) else self.cache_entry(history)
-        return Indexed(entry, packed.saved(transcript))
+        if _holds_nothing(transcript):
+            identity = transcript.identity or NO_FILE
+            entry = _nothing(NativeFile(str(path), path.stem, identity, True)).packed(identity)
+            self._note(entry)
+            return Indexed(entry, None)
+        return Indexed(self.cache_entry(history), packed.saved(transcript))
 
     # One session
 
@@ -229,9 +313,9 @@ class ClaudeCode:
     def check(self, history: History, *, siblings: bool, work: Work) -> list[Finding]:
         return checking.check(self.store, history, siblings=siblings, work=work)
 
-    def resume(self, summary: Summary) -> Resume:
+    def resume(self, summary: Summary, folders: dict[str, str] | None = None) -> Resume:
         native_id = summary.native_id
-        cwd = self._resume_cwd(summary)
+        cwd = self._resume_cwd(summary, {} if folders is None else folders)
         command = ["claude", "--resume", native_id]
         reason = None
         if summary.kind == "subagent":
@@ -264,11 +348,15 @@ class ClaudeCode:
             )
         )
 
-    def _resume_cwd(self, summary: Summary) -> str | None:
+    def _resume_cwd(self, summary: Summary, folders: dict[str, str]) -> str | None:
         """The directory from which the agent finds the file: the one its folder is named for."""
         folder = os.path.dirname(summary.path)
         for cwd in (summary.last_cwd, summary.cwd):
-            if cwd and str(self.store.folder_for(cwd)) == folder:
+            if not cwd:
+                continue
+            if cwd not in folders:
+                folders[cwd] = str(self.store.folder_for(cwd))
+            if folders[cwd] == folder:
                 return cwd
         return summary.cwd
 
@@ -387,6 +475,75 @@ class ClaudeCode:
 def _holds_nothing(transcript: Transcript) -> bool:
     """Whether nothing in a file is a session: a fork with no turn yet is one."""
     return transcript.is_empty and not transcript.forked_from
+
+
+@value
+class _Last:
+    """What a listing made of `files`: the next one mostly finds the same.
+
+    `folders` are the store's, with their times; `walked` what was skipped on the way.
+    """
+
+    files: list[CachedFile]
+    found: list[CachedFile]
+    skipped: list[Skipped]
+    unindexed: list[CachedFile]
+    likely: list[CachedFile]
+    folders: dict[str, int]
+    walked: list[Skipped]
+
+    @classmethod
+    def of(cls, files: list[CachedFile], folders: dict[str, int], walked: list[Skipped]) -> _Last:
+        found: dict[str, CachedFile] = {}
+        skipped: list[Skipped] = []
+        unindexed: list[CachedFile] = []
+        for entry in files:
+            if entry.kind == _NOTHING:
+                skipped.append(Skipped(entry.path, "no readable message"))
+                continue
+            twin = found.setdefault(entry.native_id, entry)
+            if twin is not entry:
+                found[entry.native_id] = _larger(entry, twin, skipped)
+            if not entry.indexed:
+                unindexed.append(entry)
+        written = sorted(files, key=lambda file: file.mtime_ns)[-_LIKELY:]
+        spoken = sorted(files, key=lambda file: file.changed_at)[-_LIKELY:]
+        likely = list({file.path: file for file in (*written, *spoken)}.values())
+        return cls(files, list(found.values()), skipped, unindexed, likely, folders, walked)
+
+    @property
+    def all_skipped(self) -> list[Skipped]:
+        return self.walked + self.skipped
+
+    def still_holds(self) -> bool:
+        """Whether the store is as it was, for one who would hear of it if it were not, but
+        perhaps a moment later: folders and the files that change most are looked at."""
+        try:
+            return all(
+                os.stat(folder).st_mtime_ns == time for folder, time in self.folders.items()
+            ) and all(
+                (state := os.stat(file.path)).st_mtime_ns == file.mtime_ns
+                and state.st_size == file.size
+                and state.st_ino == file.inode
+                for file in self.likely
+            )
+        except OSError:
+            return False
+
+
+def _nothing(file: NativeFile) -> Summary:
+    """What is remembered of a file that holds no message, so that it is not read again."""
+    return Summary(
+        native_id=file.native_id,
+        path=file.path,
+        kind=_NOTHING,
+        title=None,
+        cwd=None,
+        last_cwd=None,
+        created_at=None,
+        updated_at=None,
+        turn_count=0,
+    )
 
 
 def _transcript(path: Path, native_id: str | None, saved: SavedIndex | None) -> Transcript:

@@ -207,13 +207,18 @@ def _user_kind(record: Record) -> int:
     blocks = content_blocks(record)
     if any(block.get("type") == "tool_result" for block in blocks):
         return RESULT
+    return PROMPT if opening_text(record) is not None else NOTE
+
+
+def opening_text(record: Record) -> str | None:
+    """What a person wrote in a user record without results that opens a turn; None for others."""
     if record.get("isMeta") or record.get("isCompactSummary"):
-        return NOTE
+        return None
     origin = record.get("origin")
     made_by = origin.get("kind") if isinstance(origin, dict) else None
     if isinstance(made_by, str) and made_by in _INJECTED_ORIGINS:
-        return NOTE
-    return PROMPT if prompt_text(record) is not None else NOTE
+        return None
+    return prompt_text(record)
 
 
 def prompt_text(record: Record) -> str | None:

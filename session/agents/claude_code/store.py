@@ -8,7 +8,8 @@ import functools
 import os
 import re
 import stat
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,7 +18,7 @@ import orjson
 from session import osfile
 from session.errors import StorageError
 from session.model import Live, Skipped
-from session.store.native_files import Identity
+from session.store.native_files import CachedFile, Identity
 
 _ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _SUBAGENT = re.compile(r"agent-[A-Za-z0-9_-]+")
@@ -56,24 +57,48 @@ class ClaudeStore:
             return {}
         return {"CLAUDE_CONFIG_DIR": str(self.root)}
 
-    def files(self, skipped: list[Skipped]) -> Iterator[NativeFile]:
-        """All transcripts; what cannot be looked at is added to `skipped`, hiding nothing else."""
-        for folder in _entries(self.projects, skipped):
+    def folders(self) -> dict[str, int]:
+        """The folders in which sessions are, with the times (ns) at which names in them changed."""
+        found: dict[str, int] = {}
+        with contextlib.suppress(OSError):
+            found[str(self.projects)] = os.stat(self.projects).st_mtime_ns
+            for folder in _entries(str(self.projects), []):
+                with contextlib.suppress(OSError):
+                    found[folder.path] = folder.stat().st_mtime_ns
+        return found
+
+    def files(
+        self, skipped: list[Skipped], known: Mapping[str, CachedFile]
+    ) -> Iterator[NativeFile | CachedFile]:
+        """All transcripts, each as it is `known` if it still is so; what cannot be looked at is
+        added to `skipped`, hiding nothing else."""
+        # Asked thousands of times, so that what can be asked once is.
+        known_at, me = known.get, _me()
+        for folder in _entries(str(self.projects), skipped):
             if folder.name.startswith(".") or not _is_directory(folder, skipped):
                 continue
             for entry in _entries(folder.path, skipped):
+                seen = known_at(entry.path)
+                if seen is not None and _is_as(entry, seen, me):
+                    yield seen
+                    continue
                 name = entry.name
                 if name.endswith(".jsonl"):
-                    if (file := _file(entry, skipped)) is not None:
+                    if (file := _file(entry, skipped, seen)) is not None:
                         yield file
                 elif is_session_id(name) and _is_plain_directory(entry):
-                    yield from self._subagents(entry.path, skipped)
+                    yield from self._subagents(entry.path, skipped, known)
 
-    def _subagents(self, folder: str, skipped: list[Skipped]) -> Iterator[NativeFile]:
+    def _subagents(
+        self, folder: str, skipped: list[Skipped], known: Mapping[str, CachedFile]
+    ) -> Iterator[NativeFile | CachedFile]:
         for entry in _entries(os.path.join(folder, "subagents"), skipped):
             if not (entry.name.startswith("agent-") and entry.name.endswith(".jsonl")):
                 continue
-            if (file := _file(entry, skipped)) is not None:
+            seen = known.get(entry.path)
+            if seen is not None and _is_as(entry, seen, _me()):
+                yield seen
+            elif (file := _file(entry, skipped, seen)) is not None:
                 yield file
 
     def locate(self, native_id: str) -> Path | None:
@@ -167,9 +192,33 @@ class ClaudeStore:
         return self.projects / slug(osfile.real_path(cwd))
 
 
-def _file(entry: os.DirEntry[str], skipped: list[Skipped]) -> NativeFile | None:
+def _is_as(entry: os.DirEntry[str], seen: CachedFile, me: int) -> bool:
+    """Whether a file is there, may be read by user `me`, and is as it was `seen`."""
+    try:
+        state = entry.stat()
+    except OSError:
+        return False
+    return (
+        seen[3] == state.st_mtime_ns
+        and seen[2] == state.st_size
+        and seen[1] == state.st_ino
+        and seen[0] == state.st_dev
+        and (
+            (state.st_uid == me and bool(state.st_mode & stat.S_IRUSR))
+            or osfile.may_read(entry.path, state)
+        )
+    )
+
+
+def _me() -> int:
+    return -1 if sys.platform == "win32" else os.geteuid()
+
+
+def _file(
+    entry: os.DirEntry[str], skipped: list[Skipped], seen: CachedFile | None
+) -> NativeFile | None:
     native_id = entry.name.removesuffix(".jsonl")
-    if not is_session_id(native_id) and not native_id.startswith("agent-"):
+    if seen is None and not is_session_id(native_id) and not native_id.startswith("agent-"):
         reason = "its name is not a session id (a UUID)"
     else:
         try:
@@ -230,14 +279,14 @@ def _base36(number: int) -> str:
             return digits
 
 
-def _entries(folder: Path | str, skipped: list[Skipped]) -> list[os.DirEntry[str]]:
+def _entries(folder: str, skipped: list[Skipped]) -> list[os.DirEntry[str]]:
     try:
         with os.scandir(folder) as entries:
-            return sorted(entries, key=lambda entry: entry.name)
+            return list(entries)
     except FileNotFoundError:
         return []
     except OSError as error:
-        skipped.append(Skipped(str(folder), error.strerror or str(error)))
+        skipped.append(Skipped(folder, error.strerror or str(error)))
         return []
 
 

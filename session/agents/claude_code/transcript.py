@@ -16,17 +16,13 @@ from pathlib import Path
 from session import osfile
 from session.agents.claude_code import records
 from session.agents.claude_code.branch import BranchTable
-from session.agents.claude_code.records import (
-    SPOKEN,
-    Record,
-)
+from session.agents.claude_code.records import Record
 from session.agents.claude_code.store import is_session_id
 from session.store.native_files import Identity
 from session.work import Work
 
 _WINDOW = 1 << 20
 _GUARD = 256
-_HEAD = 1 << 16
 _BOOKMARKED = 300_000
 _COLUMNS = (
     "offsets",
@@ -192,46 +188,6 @@ class Transcript(BranchTable):
         self._aside = self._aside[:]
         self._side_results = (self._side_results[0][:], self._side_results[1][:])
 
-    def glance(self) -> None:
-        """Learn what a listing shows from a file's ends only; nothing else may be asked then.
-
-        Reads on from the start until a record says where the session is, and back from the end
-        until someone speaks; a file in which these two meet is scanned.
-        """
-        with osfile.opened(self.path, os.O_RDONLY) as fd:
-            size = os.fstat(fd).st_size
-            head = self._grow(fd, size, _HEAD, lambda at: (0, at), _places)
-            tail = self._grow(fd, size, 1 << 17, lambda at: (size - at, at), _speaks)
-        if head is None or tail is None:
-            self.refresh()
-            return
-        for record in (*head, *tail):
-            self.add_record(0, record)
-        if self.own_ids is not None and self.misjudged is None:
-            self._restart(None)
-            for record in (*head, *tail):
-                self.add_record(0, record)
-
-    def _grow(
-        self,
-        fd: int,
-        size: int,
-        span: int,
-        place: Callable[[int], tuple[int, int]],
-        enough: Callable[[Record], bool],
-    ) -> list[Record] | None:
-        """The records in a span of bytes that is widened until one is `enough`; None when it
-        reaches the other end of the file."""
-        while span < size - _HEAD:
-            start, length = place(span)
-            lines = osfile.pread(fd, length, start).split(b"\n")
-            whole = lines[:-1] if start == 0 else lines[1:]
-            found = [record for line in whole if (record := records.parse(line)) is not None]
-            if any(map(enough, found)):
-                return found
-            span *= 2
-        return None
-
     def continues_in(self, fd: int, now: Identity) -> bool:
         old = self.identity
         return (
@@ -365,11 +321,3 @@ def _window() -> bytearray:
     if window is None or len(window) != _WINDOW:
         window = _windows.window = bytearray(_WINDOW)
     return window
-
-
-def _places(record: Record) -> bool:
-    return isinstance(record.get("cwd"), str)
-
-
-def _speaks(record: Record) -> bool:
-    return records.kind_of(record) in SPOKEN and records.time_of(record) is not None

@@ -130,10 +130,10 @@ def test_without_a_registry_no_session_is_live(tmp_path: Path) -> None:
 
 
 def found(store: Path) -> tuple[list[str], list[str]]:
-    """Native ids of what is found; names and reasons of what is not looked at."""
+    """Native ids of what is found; names and reasons of what is not looked at, in order."""
     skipped: list[Skipped] = []
-    files = [f.native_id for f in ClaudeStore(store).files(skipped)]
-    return files, [f"{Path(s.path).name}: {s.reason}" for s in skipped]
+    files = sorted(f.native_id for f in ClaudeStore(store).files(skipped, {}))
+    return files, sorted(f"{Path(s.path).name}: {s.reason}" for s in skipped)
 
 
 @pytest.fixture
