@@ -220,6 +220,15 @@ class LineTable:
                 self._note_call(line, call, "Agent" if what == plain.DELEGATED else None)
         return None
 
+    def add_unread(self, position: int, *, blank: bool) -> None:
+        """Add a line of which nothing is known but whether it is `blank`."""
+        if self.open_end:
+            self.open_end = False
+            self.unterminated.append(len(self.kinds) - 1)
+            self.torn_lines += 1
+        self.torn_lines += not blank
+        self._append(position, TORN | LOCAL)
+
     def _add_torn(self, offset: int, line: bytes) -> None:
         """What can be read of a line that is not one record: whole records that were written
         behind each other, and one that is glued to the stub of another (a kill in mid-write)."""

@@ -22,6 +22,8 @@ from session.store.native_files import Identity
 from session.work import Work
 
 _WINDOW = 1 << 20
+LONGEST_LINE = 256 << 20
+"""Bytes of the longest line that is read; the agent's own program holds no longer one."""
 _GUARD = 256
 _BOOKMARKED = 300_000
 _COLUMNS = (
@@ -208,6 +210,13 @@ class Transcript(BranchTable):
         while position < size:
             work.checkpoint(position - start, size - start, "Reading the session")
             if held == len(window):
+                blank = window.count(0) == held
+                if blank or held >= LONGEST_LINE:
+                    begin = position - held
+                    position, held = self._pass_over(fd, position, size, work, blank=blank), 0
+                    self.add_unread(begin, blank=blank)
+                    self.scanned = position
+                    continue
                 window = window + bytes(len(window))  # a line that is longer
             with memoryview(window) as view:
                 read = osfile.pread_into(fd, view[held : held + size - position], position)
@@ -227,6 +236,20 @@ class Transcript(BranchTable):
             self.open_end = True
         take = min(_GUARD, self.scanned)
         self._guard = osfile.pread(fd, take, self.scanned - take)
+
+    @staticmethod
+    def _pass_over(fd: int, position: int, size: int, work: Work, *, blank: bool) -> int:
+        """Where a line ends of which no more is held: it is too long, or `blank`, gigabytes of
+        NULs perhaps.  A record may stand behind those on the same line."""
+        while position < size and (data := osfile.pread(fd, _WINDOW, position)):
+            work.checkpoint(position, size, "Reading the session")
+            filled = data.lstrip(b"\x00") if blank else data
+            if blank and filled:
+                return position + len(data) - len(filled) + filled.startswith(b"\n")
+            if (end := data.find(b"\n") + 1) > 0:
+                return position + end
+            position += len(data)
+        return position
 
     # Reading
 

@@ -27,6 +27,7 @@ CODES: dict[str, Code] = {
     # What the index itself counts, and what makes a session's state `damaged`.
     "torn_line": Code(ERROR, _RECOVER),
     "glued_line": Code(ERROR, _RECOVER),
+    "huge_line": Code(ERROR, _RECOVER),
     "missing_parent": Code(ERROR, _BRIDGE),
     "sidechain_parent": Code(ERROR, _BRIDGE),
     "other_encoding": Code(ERROR, _RECOVER),
@@ -44,7 +45,6 @@ CODES: dict[str, Code] = {
     "byte_order_mark": Code(WARNING, _RECOVER),
     "nul_bytes": Code(WARNING, _RECOVER),
     "not_utf8": Code(WARNING, _RECOVER),
-    "huge_line": Code(WARNING, None),
     "images_dominate": Code(WARNING, "strip_images"),
     "oversized_image": Code(WARNING, "strip_images"),
     "expires_soon": Code(WARNING, None),

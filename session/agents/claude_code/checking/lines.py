@@ -39,11 +39,11 @@ class Lines:
             return None
         self._findings.inner.extend(line.rows[1:])
         row, data = line.rows[0], line.data
+        if not data.strip(_SPACE + b"\x00"):
+            self._look_at_blank(row, data, line.size)
+            return None
         if len(data) < line.size:
             self._tell_huge(line)
-            return None
-        if not data.strip(_SPACE + b"\x00"):
-            self._look_at_blank(row, data)
             return None
         self._end_of_nuls()
         if data.endswith(b"\r"):
@@ -102,8 +102,8 @@ class Lines:
                 rows[0],
             )
 
-    def _look_at_blank(self, row: int, data: bytes) -> None:
-        nuls = data.count(0)
+    def _look_at_blank(self, row: int, data: bytes, size: int) -> None:
+        nuls = size if len(data) < size else data.count(0)
         if nuls:
             self._nuls.append(row)
             self._nul_bytes += nuls
@@ -228,7 +228,8 @@ class Lines:
     def _tell_huge(self, line: Physical) -> None:
         self._findings.add(
             "huge_line",
-            f"This line is {size(line.size)} long and was not looked into.",
+            f"This line is {size(line.size)} long, longer than Claude Code's own program can hold, "
+            "and was not read. The repair leaves it out.",
             line.rows[0],
         )
 

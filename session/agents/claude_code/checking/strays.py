@@ -18,10 +18,10 @@ from session.agents.claude_code.checking.findings import Findings, count
 from session.agents.claude_code.history import History
 from session.agents.claude_code.records import PROMPT, TREE
 from session.agents.claude_code.store import ClaudeStore, is_session_id
+from session.agents.claude_code.transcript import LONGEST_LINE
 from session.work import Work
 
 _WINDOW = 1 << 20
-_LONGEST = 256 << 20
 _CWD = re.compile(rb'"cwd"\s*:\s*("(?:[^"\\]|\\.)*")')
 
 
@@ -154,7 +154,7 @@ def _blocks(path: Path) -> Iterator[tuple[int, bytes]]:
             position += len(data)
             end = data.rfind(b"\n") + 1
             if not end:
-                if held < _LONGEST:
+                if held < LONGEST_LINE:
                     carry.append(data)
                     held += len(data)
                 continue

@@ -6,12 +6,11 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from session import osfile
-from session.agents.claude_code.transcript import Transcript
+from session.agents.claude_code.transcript import LONGEST_LINE, Transcript
 from session.errors import StorageError
 from session.work import Work
 
 _WINDOW = 1 << 20
-_LONGEST = 256 << 20
 
 
 class Physical(NamedTuple):
@@ -60,7 +59,9 @@ def _lines(
         if carry:
             at = data.find(b"\n")
             piece = data if at < 0 else data[:at]
-            if held < _LONGEST:
+            # Of a run of NULs, which may be gigabytes, the beginning says all.
+            nuls = not (carry[0].strip(b"\x00") or piece.strip(b"\x00"))
+            if held < LONGEST_LINE and not nuls:
                 carry.append(piece)
                 held += len(piece)
             if at < 0:
