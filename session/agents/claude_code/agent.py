@@ -265,9 +265,12 @@ class ClaudeCode:
     def open(
         self, path: Path, *, native_id: str | None, work: Work, saved: SavedIndex | None = None
     ) -> History:
+        # To unpack a long one takes a while, in which others want the lock.
+        kept = None if path in self._open else _transcript(path, native_id, saved)
         with self._lock:
             if path not in self._open:
-                self._open[path] = (threading.Lock(), _transcript(path, native_id, saved))
+                fresh = kept or transcripts.Transcript(path, native_id)
+                self._open[path] = (threading.Lock(), fresh)
             lock, transcript = self._open[path]
             self._open.move_to_end(path)
             while len(self._open) > _CACHED_FILES:
