@@ -29,6 +29,7 @@ from session.values import value
 from session.work import Work, pause
 
 _COMMIT_SECONDS = 0.1
+_COMMIT_FILES = 100
 _TELL_SECONDS = 1.0
 _POLL_SECONDS = 0.3
 
@@ -121,7 +122,8 @@ class Indexer:
             indexes += [index] if index else []
             news.append(file.path)
             now = time.monotonic()
-            if now - committed > _COMMIT_SECONDS or not waiting:
+            due = now - committed > _COMMIT_SECONDS or len(entries) >= _COMMIT_FILES
+            if due or not waiting:
                 await self._store.run(native_files.save, agent.name, entries, indexes, patient=True)
                 fault("index.committed")
                 entries, indexes = [], []
