@@ -11,8 +11,9 @@ from __future__ import annotations
 from array import array
 from pathlib import Path
 
+from session.agents.claude_code.links import Missing
 from session.agents.claude_code.records import DUPLICATE, GAP, KIND, SIDECHAIN, TREE, id_of
-from session.agents.claude_code.table import Compaction, Missing, Origin
+from session.agents.claude_code.table import Compaction, Origin
 from session.agents.claude_code.transcript import Transcript
 
 _ENDS = 64

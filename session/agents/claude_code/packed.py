@@ -20,8 +20,9 @@ from typing import Any
 
 import orjson
 
-from session.agents.claude_code import branch, records, table
-from session.agents.claude_code.table import Compaction, Missing, Origin
+from session.agents.claude_code import branch, links, records, table
+from session.agents.claude_code.links import Missing
+from session.agents.claude_code.table import Compaction, Origin
 from session.agents.claude_code.transcript import Transcript
 from session.store.native_files import Identity
 from session.store.native_index import Piece, SavedIndex
@@ -182,7 +183,7 @@ def _edition() -> bytes:
     A number to be raised by hand would be forgotten once, and an old index then be believed.
     """
     digest = hashlib.blake2b(sys.byteorder.encode(), digest_size=16)
-    for module in (records, table, branch, sys.modules[__name__]):
+    for module in (records, links, table, branch, sys.modules[__name__]):
         with contextlib.suppress(OSError):
             digest.update(Path(module.__file__ or "").read_bytes())
     return digest.digest()

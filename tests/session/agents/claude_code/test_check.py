@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from session.agents.claude_code import transcript
 from session.agents.claude_code.agent import ClaudeCode
 from session.agents.claude_code.checking import walk
 from session.agents.claude_code.checking.places import kept_days
@@ -145,14 +146,17 @@ def test_lines_after_a_glued_one_have_their_right_numbers(tmp_path: Path) -> Non
 def test_a_line_too_long_to_be_held_is_told_and_what_follows_is_looked_at(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(walk, "_LONGEST", 2 << 20)
+    for module in (transcript, walk):
+        monkeypatch.setattr(module, "LONGEST_LINE", 2 << 20)
     t = Transcript()
     t.prompt("one")
     t.tool("Bash", {"command": "cat"}, "x" * (5 << 20))
     t.answer()
     t.records.append(b'{"torn')
     found = checked(tmp_path, t)
-    assert [(f.code, f.line) for f in found if f.line] == [("torn_line", 5), ("huge_line", 3)]
+    errors = [(f.code, f.line) for f in found if f.severity == "error"]
+    assert errors == [("huge_line", 3), ("missing_parent", 4), ("torn_line", 5)]
+    assert [(f.code, f.line) for f in found if f.code == "dangling_call"] == [("dangling_call", 2)]
 
 
 # Records that went to another session's file
