@@ -98,9 +98,9 @@ def noted(wanted: Repairs, counts: Counts) -> list[Repaired]:
             counts.outputs,
             _of(
                 counts.outputs,
-                "long output is cut",
-                "long outputs are cut",
-                f"to its beginning ({counts.outputs_saved:,} bytes less)",
+                "long output is cut to its beginning",
+                "long outputs are cut to their beginnings",
+                f"({counts.outputs_saved:,} bytes less)",
             ),
         ),
     }
