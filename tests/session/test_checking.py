@@ -9,6 +9,7 @@ import pytest
 from session.errors import SessionNotFound, TurntreeError
 from session.model import Boundary, Finding
 from session.service import Service
+from tests.builders import Transcript
 from tests.corpus import CASES
 from tests.session.telling import new_id
 from tests.session.test_corpus import inodes
@@ -120,3 +121,17 @@ async def test_a_check_is_of_the_file_as_it_is_now(service: Service, world: Worl
     with case.path.open("ab") as file:
         file.write(b'de":"normal"}\n')
     assert await findings(service, case.session_id) == []
+
+
+async def test_a_call_without_a_name_for_it_is_nothing_that_a_repair_could_close(
+    service: Service, world: World
+) -> None:
+    t = Transcript(str(world.cwd))
+    t.prompt("question 1")
+    call = t.tool("Bash", {"command": "ls"}, "a.py")
+    assert call.result is not None
+    t.find(call.use)["message"]["content"][0]["id"] = [1]
+    t.find(call.result)["message"]["content"][0]["tool_use_id"] = None
+    t.answer()
+    t.write(world.store)
+    assert await findings(service, f"claude-code:{t.session_id}") == []

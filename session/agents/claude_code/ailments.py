@@ -8,7 +8,7 @@ from attrs import define, field
 
 from session.agents.claude_code import blocks, records, stripping
 from session.agents.claude_code.cut import Selection
-from session.agents.claude_code.mending import is_clean, pieces
+from session.agents.claude_code.mending import cleaned, is_clean, pieces
 from session.agents.claude_code.records import (
     ASSISTANT,
     DUPLICATE,
@@ -78,7 +78,8 @@ def look(
                 continue
             start, stop = transcript.span(line)
             text = data[start - base : stop - base]
-            if not clean and not is_clean(text):
+            # (A mark inside a text, such as that of a file that was read, is none of the line's.)
+            if not clean and cleaned(text) != text.removesuffix(b"\n"):
                 found.dirty += 1
             if (images and _MARKUP in text) or (images and b'"image"' in text):
                 _measure_images(found, line, text)
@@ -90,7 +91,7 @@ def look(
             if kind in (ASSISTANT, SYNTHETIC, RESULT):
                 record = records.parse_said(text)
                 if record is not None:
-                    pairs.note(line, record)
+                    pairs.note(line, kind, record)
                     if kind != RESULT and _THINKING in text:
                         _note_thinking(found, line, record)
         work.checkpoint(done, selection.size, "Looking for damage")
@@ -129,14 +130,19 @@ class _Pairs:
         self._waiting: dict[str, int] = {}  # results whose call may stand further below
         self._lost: list[tuple[int, str]] = []
 
-    def note(self, line: int, record: Record) -> None:
+    def note(self, line: int, kind: int, record: Record) -> None:
         for block in records.content_blocks(record):
             if (call := blocks.call_of(block)) is not None:
-                self._call(line, call, self._found.calls)
+                if kind == ASSISTANT:
+                    self._call(line, call, self._found.calls)
             elif (call := blocks.served_call_of(block)) is not None:
                 self._call(line, call, self._found.served)
             elif (call := blocks.result_of(block)) is not None:
-                self._result(line, call)
+                if block.get("type") == "tool_result" and kind != RESULT:
+                    # The model cannot have answered its own call: it stays without a result.
+                    self._lost.append((line, call))
+                else:
+                    self._result(line, call)
 
     def _call(self, line: int, call: str, among: dict[str, int]) -> None:
         result = self._waiting.pop(call, None)

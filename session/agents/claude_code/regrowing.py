@@ -116,9 +116,7 @@ class _Regrowing:
         self._write_additions(names)
         wanted = self.wanted
         calls = [call for calls in self.unwanted.values() for call in calls]
-        orphans = sum(
-            len(calls) for line, calls in self.unwanted.items() if self._kind(line) == RESULT
-        )
+        orphans = sum(map(len, by_line(self.found.orphans).values())) if calls else 0
         self.mend.change = self._change
         return Regrown(
             selection=self._selection(),

@@ -48,6 +48,8 @@ class RepairPlan:
     regrown: Regrown
     last_number: int
     room: int
+    unpaired: frozenset[str]
+    """Calls and results whose other half is not among the kept records."""
 
 
 def planned(
@@ -117,6 +119,7 @@ def planned(
             regrown,
             whole.kept,
             regrown.selection.size + regrown.added * 2048,
+            frozenset(found.calls).union(call for _, call in found.orphans),
         ),
         last_number=whole.kept,
         repairs=noted(wanted, counts),
@@ -266,7 +269,8 @@ def _validated(transcript: Transcript, plan: RepairPlan, stage: Stage, work: Wor
     if wanted.has("close_calls") or wanted.has("drop_calls"):
         left = sorted(calls)
     else:
-        left = sorted(calls - set(transcript.open_calls) - set(transcript.orphan_results))
+        # (The other half of one may be on a branch that is not kept.)
+        left = sorted(calls - plan.unpaired)
     if left:
         problems.append(f"calls or results without their other half: {', '.join(left[:3])}")
     if problems:
