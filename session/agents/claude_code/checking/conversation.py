@@ -112,9 +112,12 @@ class Conversation:
                 )
         elif (served := blocks.served_call_of(block)) is not None:
             self._server_calls[served] = _Call(row, _named(block), _message(record))
-        elif kind == ASSISTANT and isinstance(type_, str) and type_ != "tool_result":
-            if (served := blocks.result_of(block)) is not None:
-                self._server_results[served] = _Call(row, type_, _message(record))
+        elif (
+            kind == ASSISTANT
+            and type_ != "tool_result"
+            and (served := blocks.result_of(block)) is not None
+        ):
+            self._server_results[served] = _Call(row, str(type_), _message(record))
 
     def _tell_calls(self) -> None:
         t = self._t
