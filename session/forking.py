@@ -239,7 +239,7 @@ async def _plan(
                 *plan.warnings,
                 Warn(
                     "becomes_latest",
-                    f"As the newest session in {directory}, the fork is what the agent's own "
+                    f"As the newest session in {directory}, the {order.kind} is what the agent's own "
                     "“continue the last session” picks there.",
                 ),
             ],
