@@ -454,6 +454,28 @@ async def test_a_half_whose_other_half_is_on_another_branch_stays_unless_calls_a
 
 
 @pytest.mark.asyncio
+async def test_a_call_that_stands_twice_and_was_answered_once_is_kept_once(
+    service: Service, world: World
+) -> None:
+    t = Transcript(str(world.cwd))
+    t.prompt("question 1")
+    call = t.tool("Bash", {"command": "ls"}, "a.py")
+    again = {**t.find(call.use), "uuid": new_id(), "parentUuid": t.head}
+    t.append(again)
+    t.branch_from(again["uuid"])
+    t.answer()
+    t.write(world.store)
+    result = await repair(service, t)
+    assert [repaired.message for repaired in result.repairs] == ["1 call is left out."]
+    assert list(map(said, chain_of(world, result))) == [
+        "question 1",
+        "tool_use",
+        "tool_result",
+        "done",
+    ]
+
+
+@pytest.mark.asyncio
 async def test_thinking_without_a_signature_leaves_and_signed_thinking_stays(
     service: Service, world: World
 ) -> None:

@@ -48,6 +48,8 @@ class Ailments:
     orphans: list[tuple[int, str]] = field(factory=list)
     apart: list[tuple[int, int]] = field(factory=list)
     """Calls of the model's service and their results that are not on one line."""
+    repeated: list[tuple[int, str]] = field(factory=list)
+    """Calls without a result of which another record makes the same, as line and call id."""
     thoughts: int = 0
     dirty: int = 0
     images: Tally = field(factory=Tally)
@@ -129,6 +131,8 @@ class _Pairs:
         self._found = found
         self._waiting: dict[str, int] = {}  # results whose call may stand further below
         self._lost: list[tuple[int, str]] = []
+        self._met: set[int] = set()  # hashes of ids: all that is kept of a pair
+        self._again: set[str] = set()
 
     def note(self, line: int, kind: int, record: Record) -> None:
         for block in records.content_blocks(record):
@@ -145,6 +149,9 @@ class _Pairs:
                     self._result(line, call)
 
     def _call(self, line: int, call: str, among: dict[str, int]) -> None:
+        if hash(call) in self._met:
+            self._again.add(call)
+        self._met.add(hash(call))
         result = self._waiting.pop(call, None)
         if result is None:
             among[call] = line
@@ -164,6 +171,10 @@ class _Pairs:
             self._found.apart.append((served, line))
 
     def finish(self) -> None:
+        calls = self._found.calls
+        # A second result of one id would be as wrong as none.
+        again = [call for call in calls if call in self._again]
+        self._found.repeated = [(calls.pop(call), call) for call in again]
         waiting = ((line, call) for call, line in self._waiting.items())
         self._found.orphans = sorted([*waiting, *self._lost])
 

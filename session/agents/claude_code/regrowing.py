@@ -143,7 +143,7 @@ class _Regrowing:
             return
         self.unwanted = by_line(found.orphans)
         # Nobody can say in the service's place what became of its own calls.
-        leaving = [calls_by_line(found.served)]
+        leaving = [calls_by_line(found.served), by_line(found.repeated)]
         if wanted.has("drop_calls"):
             leaving.append(calls_by_line(found.calls))
         for calls in leaving:

@@ -119,7 +119,7 @@ def planned(
             regrown,
             whole.kept,
             regrown.selection.size + regrown.added * 2048,
-            frozenset(found.calls).union(call for _, call in found.orphans),
+            frozenset(found.calls).union(call for _, call in found.orphans + found.repeated),
         ),
         last_number=whole.kept,
         repairs=noted(wanted, counts),
