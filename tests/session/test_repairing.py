@@ -476,6 +476,24 @@ async def test_a_call_that_stands_twice_and_was_answered_once_is_kept_once(
 
 
 @pytest.mark.asyncio
+async def test_a_name_that_is_none_among_what_a_compaction_preserves_does_no_harm(
+    service: Service, world: World
+) -> None:
+    t = Transcript(str(world.cwd))
+    t.turn("question 1")
+    t.prompt("question 2")
+    t.tool("Bash", {"command": "ls"}, None)
+    t.answer()
+    kept = [str(record["uuid"]) for record in t.messages()[2:]]
+    boundary = t.find(t.compact(preserved=kept))
+    boundary["compactMetadata"]["preservedMessages"]["uuids"].append(["odd"])
+    t.turn("question 3")
+    t.write(world.store)
+    result = await repair(service, t)
+    assert counts(result) == {"close_calls": 1}
+
+
+@pytest.mark.asyncio
 async def test_thinking_without_a_signature_leaves_and_signed_thinking_stays(
     service: Service, world: World
 ) -> None:

@@ -411,7 +411,7 @@ class _Regrowing:
             line = self.transcript.find(name) if isinstance(name, str) else None
             if line is None or not self.mend.dropped[line]:
                 out.append(name)
-            out += after.get(name, ())
+            out += after.get(name, ()) if isinstance(name, str) else ()
         return out
 
 
