@@ -162,5 +162,21 @@ async def test_a_record_that_strayed_into_two_files_is_told_and_collected_once(
     assert [(r.repair, r.count) for r in repaired.repairs] == [("collect_strays", 2)]
 
 
+async def test_long_outputs_are_weighed_in_bytes_and_each_as_the_repair_cuts_it(
+    service: Service, world: World
+) -> None:
+    t = Transcript(str(world.cwd))
+    t.prompt("one")
+    short = [{"type": "text", "text": "x" * 10_000} for _ in range(200)]
+    t.tool("Bash", {"command": "a"}, short)
+    t.tool("Bash", {"command": "b"}, "新聞" * 200_000)
+    t.answer()
+    t.write(world.store)
+    session_id = f"claude-code:{t.session_id}"
+    [told] = await findings(service, session_id)
+    assert (told.code, told.line) == ("large_outputs", 5)
+    assert told.message.startswith("1 output of tools over 16 KiB makes up 1.2 MB;")
+
+
 def to_json_line(record: object) -> bytes:
     return to_json(record) + b"\n"
