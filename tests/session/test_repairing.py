@@ -584,6 +584,19 @@ async def test_nul_bytes_carriage_returns_and_invalid_utf_8_are_cleaned(
 
 
 @pytest.mark.asyncio
+async def test_lines_that_hold_nothing_are_told_as_left_out(service: Service, world: World) -> None:
+    t = Transcript(str(world.cwd))
+    t.turns(2)
+    t.records[1:1] = [b"", b"\x00" * 5000]
+    t.write(world.store)
+    result = await repair(service, t, dry_run=True)
+    assert [repaired.message for repaired in result.repairs] == [
+        "2 lines that hold nothing, or NUL bytes, are left out."
+    ]
+    assert await prompts(service, await repair(service, t)) == ["question 1", "question 2"]
+
+
+@pytest.mark.asyncio
 async def test_a_mark_in_the_text_of_a_file_that_was_read_is_nothing_to_clean(
     service: Service, world: World
 ) -> None:
