@@ -239,8 +239,8 @@ async def _plan(
                 *plan.warnings,
                 Warn(
                     "becomes_latest",
-                    f"As the newest session in {directory}, the fork is what the agent's own "
-                    "“continue the last session” picks there.",
+                    f"As the newest session in {directory}, the {order.kind} is what the agent's "
+                    "own “continue the last session” picks there.",
                 ),
             ],
         )

@@ -384,8 +384,14 @@ def utc(seconds: float | None = None) -> str:
 
 @contextlib.contextmanager
 def opened(path: Path, flags: int) -> Iterator[int]:
+    """A descriptor of the file, for as long as it is needed."""
     fd = os.open(path, flags | os.O_CLOEXEC)
     try:
         yield fd
+    except OSError as error:
+        # A failed read of a descriptor, unlike a failed open, does not say of which file.
+        if error.filename is None:
+            error.filename = str(path)
+        raise
     finally:
         os.close(fd)

@@ -9,6 +9,8 @@ import pytest
 from session.errors import SessionNotFound, TurntreeError
 from session.model import Boundary, Finding
 from session.service import Service
+from tests.builders import Transcript
+from tests.chain import to_json
 from tests.corpus import CASES
 from tests.session.telling import new_id
 from tests.session.test_corpus import inodes
@@ -120,3 +122,61 @@ async def test_a_check_is_of_the_file_as_it_is_now(service: Service, world: Worl
     with case.path.open("ab") as file:
         file.write(b'de":"normal"}\n')
     assert await findings(service, case.session_id) == []
+
+
+async def test_a_call_without_a_name_for_it_is_nothing_that_a_repair_could_close(
+    service: Service, world: World
+) -> None:
+    t = Transcript(str(world.cwd))
+    t.prompt("question 1")
+    call = t.tool("Bash", {"command": "ls"}, "a.py")
+    assert call.result is not None
+    t.find(call.use)["message"]["content"][0]["id"] = [1]
+    t.find(call.result)["message"]["content"][0]["tool_use_id"] = None
+    t.answer()
+    t.write(world.store)
+    assert await findings(service, f"claude-code:{t.session_id}") == []
+
+
+async def test_a_record_that_strayed_into_two_files_is_told_and_collected_once(
+    service: Service, world: World
+) -> None:
+    t = Transcript(str(world.cwd), seed=1)
+    t.turn("one")
+    t.turn("two")
+    strays = t.records[2:]
+    del t.records[2:]
+    path = t.write(world.store)
+    # A copy under another name, in which the session went on, is nobody's own.
+    name = "00000000-0000-4000-8000-000000000000"
+    path.with_name(f"{name}.jsonl").write_bytes(b"".join(map(to_json_line, [*t.records, *strays])))
+    for seed in (2, 3):
+        other = Transcript(str(world.cwd), seed=seed)
+        other.turn("of the other")
+        other.records += strays
+        other.write(world.store)
+    session_id = f"claude-code:{t.session_id}"
+    told = [f for f in await findings(service, session_id) if f.code == "stray_records"]
+    assert [f.message[:34] for f in told] == ["2 records of this session, with 1 "]
+    repaired = await service.repair_session(session_id, new_id(), dry_run=True)
+    assert [(r.repair, r.count) for r in repaired.repairs] == [("collect_strays", 2)]
+
+
+async def test_long_outputs_are_weighed_in_bytes_and_each_as_the_repair_cuts_it(
+    service: Service, world: World
+) -> None:
+    t = Transcript(str(world.cwd))
+    t.prompt("one")
+    short = [{"type": "text", "text": "x" * 10_000} for _ in range(200)]
+    t.tool("Bash", {"command": "a"}, short)
+    t.tool("Bash", {"command": "b"}, "新聞" * 200_000)
+    t.answer()
+    t.write(world.store)
+    session_id = f"claude-code:{t.session_id}"
+    [told] = await findings(service, session_id)
+    assert (told.code, told.line) == ("large_outputs", 5)
+    assert told.message.startswith("1 output of tools over 16 KiB makes up 1.2 MB;")
+
+
+def to_json_line(record: object) -> bytes:
+    return to_json(record) + b"\n"

@@ -416,6 +416,84 @@ async def test_a_call_of_the_service_and_its_result_are_put_together_again(
 
 
 @pytest.mark.asyncio
+async def test_a_result_in_the_model_s_own_words_leaves_and_its_call_is_closed(
+    service: Service, world: World
+) -> None:
+    t = Transcript(str(world.cwd))
+    t.prompt("question 1")
+    call = t.tool("Bash", {"command": "ls"}, "a.py")
+    assert call.result is not None
+    t.find(call.result)["type"] = "assistant"
+    t.answer()
+    t.write(world.store)
+    result = await repair(service, t)
+    assert [repaired.message for repaired in result.repairs] == [
+        "1 call gets a result that says that it was lost; 1 result without a call is left out."
+    ]
+    kinds = [(record["type"], said(record)) for record in chain_of(world, result)]
+    assert kinds[1:3] == [("assistant", "tool_use"), ("user", "tool_result")]
+    assert len(kinds) == 4
+
+
+@pytest.mark.asyncio
+async def test_a_half_whose_other_half_is_on_another_branch_stays_unless_calls_are_closed(
+    service: Service, world: World
+) -> None:
+    t = Transcript(str(world.cwd))
+    t.turn("question 1")
+    t.prompt("question 2")
+    call = t.tool("Bash", {"command": "ls"}, "a.py")
+    assert call.result is not None
+    t.turn("question 3")
+    t.find(call.result)["parentUuid"] = t.find(t.prompts[1])["parentUuid"]
+    t.write(world.store)
+    plain = await repair(service, t, "bridge_gaps")
+    assert "tool_result" in map(said, chain_of(world, plain))
+    closed = await repair(service, t, "close_calls")
+    assert "tool_result" not in map(said, chain_of(world, closed))
+
+
+@pytest.mark.asyncio
+async def test_a_call_that_stands_twice_and_was_answered_once_is_kept_once(
+    service: Service, world: World
+) -> None:
+    t = Transcript(str(world.cwd))
+    t.prompt("question 1")
+    call = t.tool("Bash", {"command": "ls"}, "a.py")
+    again = {**t.find(call.use), "uuid": new_id(), "parentUuid": t.head}
+    t.append(again)
+    t.branch_from(again["uuid"])
+    t.answer()
+    t.write(world.store)
+    result = await repair(service, t)
+    assert [repaired.message for repaired in result.repairs] == ["1 call is left out."]
+    assert list(map(said, chain_of(world, result))) == [
+        "question 1",
+        "tool_use",
+        "tool_result",
+        "done",
+    ]
+
+
+@pytest.mark.asyncio
+async def test_a_name_that_is_none_among_what_a_compaction_preserves_does_no_harm(
+    service: Service, world: World
+) -> None:
+    t = Transcript(str(world.cwd))
+    t.turn("question 1")
+    t.prompt("question 2")
+    t.tool("Bash", {"command": "ls"}, None)
+    t.answer()
+    kept = [str(record["uuid"]) for record in t.messages()[2:]]
+    boundary = t.find(t.compact(preserved=kept))
+    boundary["compactMetadata"]["preservedMessages"]["uuids"].append(["odd"])
+    t.turn("question 3")
+    t.write(world.store)
+    result = await repair(service, t)
+    assert counts(result) == {"close_calls": 1}
+
+
+@pytest.mark.asyncio
 async def test_thinking_without_a_signature_leaves_and_signed_thinking_stays(
     service: Service, world: World
 ) -> None:
@@ -503,6 +581,33 @@ async def test_nul_bytes_carriage_returns_and_invalid_utf_8_are_cleaned(
     data = b"".join(lines_of(world, result))
     assert b"\x00" not in data and b"\r" not in data and b"\xef\xbb\xbf" not in data
     assert "caf\ufffd 2" in data.decode()
+
+
+@pytest.mark.asyncio
+async def test_lines_that_hold_nothing_are_told_as_left_out(service: Service, world: World) -> None:
+    t = Transcript(str(world.cwd))
+    t.turns(2)
+    t.records[1:1] = [b"", b"\x00" * 5000]
+    t.write(world.store)
+    result = await repair(service, t, dry_run=True)
+    assert [repaired.message for repaired in result.repairs] == [
+        "2 lines that hold nothing, or NUL bytes, are left out."
+    ]
+    assert await prompts(service, await repair(service, t)) == ["question 1", "question 2"]
+
+
+@pytest.mark.asyncio
+async def test_a_mark_in_the_text_of_a_file_that_was_read_is_nothing_to_clean(
+    service: Service, world: World
+) -> None:
+    t = Transcript(str(world.cwd))
+    t.prompt("question 1")
+    t.tool("Read", {"file_path": "/a.csv"}, "\ufeffname;value")
+    t.answer()
+    t.write(world.store)
+    result = await repair(service, t)
+    assert result.repairs == []
+    assert "\ufeffname;value" in b"".join(lines_of(world, result)).decode()
 
 
 @pytest.mark.asyncio

@@ -314,7 +314,8 @@ class ClaudeCode:
         return histories.History(view, native_id or path.stem, self.live())
 
     def check(self, history: History, *, siblings: bool, work: Work) -> list[Finding]:
-        return checking.check(self.store, history, siblings=siblings, work=work)
+        with history.transcript.while_read():
+            return checking.check(self.store, history, siblings=siblings, work=work)
 
     def resume(self, summary: Summary, folders: dict[str, str] | None = None) -> Resume:
         native_id = summary.native_id
@@ -378,15 +379,16 @@ class ClaudeCode:
         cwd: str | None,
         bridge_gaps: bool,
     ) -> ForkPlan:
-        return fork.planned(
-            self.store,
-            history,
-            cut,
-            child_id=child_id,
-            title=title,
-            cwd=cwd,
-            bridge_gaps=bridge_gaps,
-        )
+        with history.transcript.while_read():
+            return fork.planned(
+                self.store,
+                history,
+                cut,
+                child_id=child_id,
+                title=title,
+                cwd=cwd,
+                bridge_gaps=bridge_gaps,
+            )
 
     def plan_repair(
         self,
@@ -399,22 +401,24 @@ class ClaudeCode:
         scratch: Scratch,
         work: Work,
     ) -> ForkPlan:
-        return repair.planned(
-            self.store,
-            history,
-            child_id=child_id,
-            title=title,
-            cwd=cwd,
-            wanted=wanted,
-            scratch=scratch,
-            work=work,
-        )
+        with history.transcript.while_read():
+            return repair.planned(
+                self.store,
+                history,
+                child_id=child_id,
+                title=title,
+                cwd=cwd,
+                wanted=wanted,
+                scratch=scratch,
+                work=work,
+            )
 
     def build_fork(self, history: History, plan: ForkPlan, work: Work) -> Built:
         if plan.stage.destination is None:
             return Built(0, 0, [])
         build = fork.build if plan.repairs is None else repair.build
-        built, child = build(self.store, history.transcript, plan.native, work)
+        with history.transcript.while_read():
+            built, child = build(self.store, history.transcript, plan.native, work)
         # Known already under the name that it will get; until then nothing asks for it.
         child.path = plan.stage.destination
         with self._lock:
@@ -432,17 +436,20 @@ class ClaudeCode:
         if across:
             # The agent bridges gaps in its own way: what it would resume is not what we say.
             raise history.damaged_at(min(across))
-        return rewind.quick_rewind(t, cut)
+        with t.while_read():
+            return rewind.quick_rewind(t, cut)
 
     def staged_rewind(
         self, history: History, cut: Cut, *, stage: Path, archive: Path, verb: str, work: Work
     ) -> Effect:
-        return rewind.staged_rewind(
-            history.transcript, cut, stage=stage, archive=archive, verb=verb, work=work
-        )
+        with history.transcript.while_read():
+            return rewind.staged_rewind(
+                history.transcript, cut, stage=stage, archive=archive, verb=verb, work=work
+            )
 
     def quick_undo(self, history: History, done: Effect, leaf_before: str | None) -> Effect | None:
-        return rewind.quick_undo(history.transcript, done, leaf_before)
+        with history.transcript.while_read():
+            return rewind.quick_undo(history.transcript, done, leaf_before)
 
     def staged_undo(
         self,
@@ -456,15 +463,16 @@ class ClaudeCode:
         work: Work,
     ) -> Effect:
         assert isinstance(done, effects.Swap)
-        return rewind.staged_undo(
-            history.transcript,
-            done,
-            leaf_before=leaf_before,
-            turns_before=turns_before,
-            stage=stage,
-            archive=archive,
-            work=work,
-        )
+        with history.transcript.while_read():
+            return rewind.staged_undo(
+                history.transcript,
+                done,
+                leaf_before=leaf_before,
+                turns_before=turns_before,
+                stage=stage,
+                archive=archive,
+                work=work,
+            )
 
     def empty(self, native_id: str, cwd: str | None) -> History:
         """A session that exists only by its id: forked with no turn, not started yet."""

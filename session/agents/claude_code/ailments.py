@@ -8,7 +8,7 @@ from attrs import define, field
 
 from session.agents.claude_code import blocks, records, stripping
 from session.agents.claude_code.cut import Selection
-from session.agents.claude_code.mending import is_clean, pieces
+from session.agents.claude_code.mending import cleaned, is_clean, pieces
 from session.agents.claude_code.records import (
     ASSISTANT,
     DUPLICATE,
@@ -48,6 +48,8 @@ class Ailments:
     orphans: list[tuple[int, str]] = field(factory=list)
     apart: list[tuple[int, int]] = field(factory=list)
     """Calls of the model's service and their results that are not on one line."""
+    repeated: list[tuple[int, str]] = field(factory=list)
+    """Calls without a result of which another record makes the same, as line and call id."""
     thoughts: int = 0
     dirty: int = 0
     images: Tally = field(factory=Tally)
@@ -78,7 +80,8 @@ def look(
                 continue
             start, stop = transcript.span(line)
             text = data[start - base : stop - base]
-            if not clean and not is_clean(text):
+            # (A mark inside a text, such as that of a file that was read, is none of the line's.)
+            if not clean and cleaned(text) != text.removesuffix(b"\n"):
                 found.dirty += 1
             if (images and _MARKUP in text) or (images and b'"image"' in text):
                 _measure_images(found, line, text)
@@ -90,7 +93,7 @@ def look(
             if kind in (ASSISTANT, SYNTHETIC, RESULT):
                 record = records.parse_said(text)
                 if record is not None:
-                    pairs.note(line, record)
+                    pairs.note(line, kind, record)
                     if kind != RESULT and _THINKING in text:
                         _note_thinking(found, line, record)
         work.checkpoint(done, selection.size, "Looking for damage")
@@ -128,17 +131,27 @@ class _Pairs:
         self._found = found
         self._waiting: dict[str, int] = {}  # results whose call may stand further below
         self._lost: list[tuple[int, str]] = []
+        self._met: set[int] = set()  # hashes of ids: all that is kept of a pair
+        self._again: set[str] = set()
 
-    def note(self, line: int, record: Record) -> None:
+    def note(self, line: int, kind: int, record: Record) -> None:
         for block in records.content_blocks(record):
             if (call := blocks.call_of(block)) is not None:
-                self._call(line, call, self._found.calls)
+                if kind == ASSISTANT:
+                    self._call(line, call, self._found.calls)
             elif (call := blocks.served_call_of(block)) is not None:
                 self._call(line, call, self._found.served)
             elif (call := blocks.result_of(block)) is not None:
-                self._result(line, call)
+                if block.get("type") == "tool_result" and kind != RESULT:
+                    # The model cannot have answered its own call: it stays without a result.
+                    self._lost.append((line, call))
+                else:
+                    self._result(line, call)
 
     def _call(self, line: int, call: str, among: dict[str, int]) -> None:
+        if hash(call) in self._met:
+            self._again.add(call)
+        self._met.add(hash(call))
         result = self._waiting.pop(call, None)
         if result is None:
             among[call] = line
@@ -158,6 +171,10 @@ class _Pairs:
             self._found.apart.append((served, line))
 
     def finish(self) -> None:
+        calls = self._found.calls
+        # A second result of one id would be as wrong as none.
+        again = [call for call in calls if call in self._again]
+        self._found.repeated = [(calls.pop(call), call) for call in again]
         waiting = ((line, call) for call, line in self._waiting.items())
         self._found.orphans = sorted([*waiting, *self._lost])
 

@@ -26,7 +26,7 @@ from session.agents.claude_code.records import KIND, PROMPT, SNAPSHOT
 from session.agents.claude_code.splice import Editor
 from session.agents.claude_code.store import ClaudeStore
 from session.agents.claude_code.table import Origin
-from session.agents.claude_code.transcript import Transcript, identity_of
+from session.agents.claude_code.transcript import Transcript
 from session.errors import SessionDamaged, StorageError
 from session.faults import fault
 from session.model import Warn
@@ -372,11 +372,5 @@ def _validated(
 
 def require_same_source(transcript: Transcript) -> None:
     """The source may have grown; StorageError when it was replaced or rewritten meanwhile."""
-    with osfile.opened(transcript.path, os.O_RDONLY) as fd:
-        now = identity_of(os.fstat(fd))
-        if not transcript.continues_in(fd, now):
-            raise StorageError(
-                f"{transcript.path} was rewritten while it was copied. Try again.",
-                path=str(transcript.path),
-                errno=None,
-            )
+    if transcript.is_rewritten():
+        raise transcript.rewritten()

@@ -116,9 +116,7 @@ class _Regrowing:
         self._write_additions(names)
         wanted = self.wanted
         calls = [call for calls in self.unwanted.values() for call in calls]
-        orphans = sum(
-            len(calls) for line, calls in self.unwanted.items() if self._kind(line) == RESULT
-        )
+        orphans = sum(map(len, by_line(self.found.orphans).values())) if calls else 0
         self.mend.change = self._change
         return Regrown(
             selection=self._selection(),
@@ -145,7 +143,7 @@ class _Regrowing:
             return
         self.unwanted = by_line(found.orphans)
         # Nobody can say in the service's place what became of its own calls.
-        leaving = [calls_by_line(found.served)]
+        leaving = [calls_by_line(found.served), by_line(found.repeated)]
         if wanted.has("drop_calls"):
             leaving.append(calls_by_line(found.calls))
         for calls in leaving:
@@ -413,7 +411,7 @@ class _Regrowing:
             line = self.transcript.find(name) if isinstance(name, str) else None
             if line is None or not self.mend.dropped[line]:
                 out.append(name)
-            out += after.get(name, ())
+            out += after.get(name, ()) if isinstance(name, str) else ()
         return out
 
 

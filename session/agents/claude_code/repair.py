@@ -7,6 +7,7 @@ the ordinary reader.
 
 from __future__ import annotations
 
+import os
 from array import array
 
 import orjson
@@ -19,7 +20,7 @@ from session.agents.claude_code.ailments import Ailments, look
 from session.agents.claude_code.cut import Cut, Selection, dropped_prompt, select
 from session.agents.claude_code.history import History
 from session.agents.claude_code.mending import Mend, mended
-from session.agents.claude_code.records import DUPLICATE, KIND, PROMPT
+from session.agents.claude_code.records import DUPLICATE, KIND, PROMPT, TORN
 from session.agents.claude_code.regrowing import Regrown, regrow
 from session.agents.claude_code.repair_words import Counts, noted
 from session.agents.claude_code.splice import Editor
@@ -33,6 +34,8 @@ from session.scratch import Scratch
 from session.staging import Stage
 from session.values import value
 from session.work import Work
+
+_HEAD = 4096
 
 
 @value
@@ -48,6 +51,8 @@ class RepairPlan:
     regrown: Regrown
     last_number: int
     room: int
+    unpaired: frozenset[str]
+    """Calls and results whose other half is not among the kept records."""
 
 
 def planned(
@@ -117,6 +122,7 @@ def planned(
             regrown,
             whole.kept,
             regrown.selection.size + regrown.added * 2048,
+            frozenset(found.calls).union(call for _, call in found.orphans + found.repeated),
         ),
         last_number=whole.kept,
         repairs=noted(wanted, counts),
@@ -158,6 +164,7 @@ def _counts(
         recovered=sum(map(kept, transcript.recovered)),
         unfinished=transcript.identity is not None
         and transcript.identity.size > transcript.scanned,
+        empty=_empty_lines(transcript),
         repeated=sum(1 for kind in transcript.kinds if kind & DUPLICATE),
         foreign=sum(map(len, transcript.foreign_lines().values())),
         dirty=found.dirty,
@@ -176,6 +183,18 @@ def _counts(
         outputs=found.outputs.count,
         outputs_saved=found.outputs.saved,
     )
+
+
+def _empty_lines(transcript: Transcript) -> int:
+    """How many lines are blank, or filled with NULs by a power loss."""
+    found = 0
+    with osfile.opened(transcript.path, os.O_RDONLY) as fd:
+        for line, kind in enumerate(transcript.kinds):
+            if kind & KIND == TORN:
+                begin, end = transcript.span(line)
+                head = osfile.pread(fd, min(_HEAD, end - begin), begin)
+                found += not head.strip(b"\x00 \t\r\n")
+    return found
 
 
 def build(
@@ -266,7 +285,8 @@ def _validated(transcript: Transcript, plan: RepairPlan, stage: Stage, work: Wor
     if wanted.has("close_calls") or wanted.has("drop_calls"):
         left = sorted(calls)
     else:
-        left = sorted(calls - set(transcript.open_calls) - set(transcript.orphan_results))
+        # (The other half of one may be on a branch that is not kept.)
+        left = sorted(calls - plan.unpaired)
     if left:
         problems.append(f"calls or results without their other half: {', '.join(left[:3])}")
     if problems:

@@ -14,6 +14,7 @@ class Counts:
     torn: int
     recovered: int
     unfinished: bool
+    empty: int
     repeated: int
     foreign: int
     dirty: int
@@ -98,9 +99,9 @@ def noted(wanted: Repairs, counts: Counts) -> list[Repaired]:
             counts.outputs,
             _of(
                 counts.outputs,
-                "long output is cut",
-                "long outputs are cut",
-                f"to its beginning ({counts.outputs_saved:,} bytes less)",
+                "long output is cut to its beginning",
+                "long outputs are cut to their beginnings",
+                f"({counts.outputs_saved:,} bytes less)",
             ),
         ),
     }
@@ -115,6 +116,7 @@ def _lines(counts: Counts) -> tuple[int, str]:
     number = (
         counts.torn
         + counts.unfinished
+        + counts.empty
         + counts.repeated
         + counts.foreign
         + counts.dirty
@@ -128,6 +130,11 @@ def _lines(counts: Counts) -> tuple[int, str]:
         f"the file is read as {counts.encoding}" if counts.encoding else "",
         damaged,
         "an unfinished line at the end is left out" if counts.unfinished else "",
+        _of(
+            counts.empty,
+            "line that holds nothing, or NUL bytes, is left out",
+            "lines that hold nothing, or NUL bytes, are left out",
+        ),
         _of(counts.repeated, "repeated record is left out", "repeated records are left out"),
         _of(
             counts.foreign,

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from session import osfile
-from session.agents.claude_code import records
+from session.agents.claude_code import passing, records
 from session.agents.claude_code.checking.strays import Sibling, candidates
 from session.agents.claude_code.history import History
 from session.agents.claude_code.plain_text import as_utf8
@@ -28,8 +28,9 @@ _WINDOW = 1 << 20
 
 @value
 class Stray:
-    """A record of the session in another file: its time, and where it stands."""
+    """A record of the session in another file: its id and time, and where it stands."""
 
+    id: str
     at: str
     path: Path
     offset: int
@@ -84,20 +85,21 @@ def find_strays(store: ClaudeStore, history: History, work: Work) -> Iterator[St
         # A file that cannot be read has nothing to give.
         with contextlib.suppress(OSError):
             found = list(_strays_in(sibling, history, seen, work))
+        seen.update(stray.id for stray in found)
         yield from found
 
 
 def _strays_in(sibling: Sibling, history: History, seen: set[str], work: Work) -> Iterator[Stray]:
     needle, its_own = encoded(history.native_id), encoded(sibling.native_id)
-    found: list[Stray] = []
+    found: dict[str, Stray] = {}
     has_own = False
-    for offset, block in _blocks(sibling.path):
-        work.checkpoint(offset, sibling.size, "Looking for stray records")
-        has_own = has_own or its_own in block
-        if needle not in block:
+    for block in passing.blocks(sibling.path, (needle,)):
+        work.checkpoint(min(block.read, sibling.size), sibling.size, "Looking for stray records")
+        has_own = has_own or its_own in block.data
+        if needle not in block.data:
             continue
-        at = offset
-        for line in block.split(b"\n"):
+        at = block.offset
+        for line in block.data.split(b"\n"):
             if needle in line and (record := records.parse(line)) is not None:
                 uid = record.get("uuid")
                 if (
@@ -105,14 +107,15 @@ def _strays_in(sibling: Sibling, history: History, seen: set[str], work: Work) -
                     and record.get("sessionId") == history.native_id
                     and records.kind_of(record) & KIND in TREE
                     and uid not in seen
+                    and uid not in found
                     and history.transcript.find(uid) is None
                 ):
-                    seen.add(uid)
-                    found.append(Stray(records.time_of(record) or "", sibling.path, at, len(line)))
+                    time = records.time_of(record) or ""
+                    found[uid] = Stray(uid, time, sibling.path, at, len(line))
             at += len(line) + 1
     # A file without records of its own is a copy of the session under another name.
     if has_own:
-        yield from found
+        yield from found.values()
 
 
 def _blocks(path: Path) -> Iterator[tuple[int, bytes]]:

@@ -13,6 +13,7 @@ from session.agents.claude_code.splice import encoded
 from session.agents.spans import Member
 
 _KEPT = 1024
+_CUT = "; the rest was left out by a repair]"
 # Members of a `toolUseResult` that a person or the model wrote, or that hold no text.
 _NOT_OUTPUT = frozenset(
     (
@@ -103,7 +104,7 @@ def _stub(kind: str, media: str | None, data: Member | None) -> str:
 
 def strip_outputs(line: bytes, over: int) -> tuple[bytes, int, int]:
     """The line with each tool output of more than `over` bytes cut to its beginning and a note
-    of its size; how many there were, and the bytes saved."""
+    of its size, where that is shorter; how many there were, and the bytes saved."""
     edits: list[Edit] = []
     for member in spans.members(line):
         if member.key == b"message":
@@ -153,10 +154,11 @@ def _long_texts(
     if first == b'"':
         text = json.loads(line[start:end].decode("utf-8", "replace"))
         raw = text.encode("utf-8", "surrogatepass")
-        if len(raw) > over:
-            shown = raw[:_KEPT].decode("utf-8", "ignore")
-            note = f"\n[{len(raw):,} bytes of output; the rest was left out by a repair]"
-            yield start, end, encoded(shown + note)
+        if len(raw) > over and not text.endswith(_CUT):
+            shown = raw[: min(_KEPT, over)].decode("utf-8", "ignore")
+            new = encoded(f"{shown}\n[{len(raw):,} bytes of output{_CUT}")
+            if len(new) < end - start:
+                yield start, end, new
     elif first == b"[":
         for begin, stop in spans.elements(line, start):
             yield from _long_texts(line, begin, stop, over)

@@ -6,6 +6,7 @@ is shown.  A file that only grew is indexed from where the last scan ended.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import threading
@@ -16,8 +17,9 @@ from pathlib import Path
 from session import osfile
 from session.agents.claude_code import records
 from session.agents.claude_code.branch import BranchTable
-from session.agents.claude_code.records import Record
+from session.agents.claude_code.records import KIND, TREE, Record
 from session.agents.claude_code.store import is_session_id
+from session.errors import StorageError
 from session.store.native_files import Identity
 from session.work import Work
 
@@ -126,6 +128,34 @@ class Transcript(BranchTable):
         """Whether the file is as it was indexed; raises OSError when it cannot be read."""
         with osfile.opened(self.path, os.O_RDONLY) as fd:
             return identity_of(os.fstat(fd)) == self.identity
+
+    @contextlib.contextmanager
+    def while_read(self) -> Iterator[None]:
+        """What goes wrong in the block because the file is another one meanwhile is told so.
+
+        Lines then are not where the table has them, which fails in as many ways as there are
+        readers; a fault that has no such excuse is passed on.
+        """
+        try:
+            yield
+        except (StorageError, OSError):
+            raise
+        except Exception as fault:
+            if self.is_rewritten():
+                raise self.rewritten() from fault
+            raise
+
+    def is_rewritten(self) -> bool:
+        """Whether the file is not what was indexed and more; raises OSError."""
+        with osfile.opened(self.path, os.O_RDONLY) as fd:
+            return not self.continues_in(fd, identity_of(os.fstat(fd)))
+
+    def rewritten(self) -> StorageError:
+        return StorageError(
+            f"{self.path} was rewritten while it was read. Try again.",
+            path=str(self.path),
+            errno=None,
+        )
 
     def view(self) -> Transcript:
         """This index as it is now: a later `refresh` of the original does not change it."""
@@ -295,6 +325,8 @@ class Transcript(BranchTable):
                 record = parse(block[start - begin : end - begin])
                 if record is not None:
                     yield line, record
+                elif self.kinds[line] & KIND in TREE and self.is_rewritten():
+                    raise self.rewritten()
 
     def _end_of_run(self, lines: array[int] | list[int], at: int) -> int:
         """Where in the file the lines end that are neighbours from `lines[at]` on."""

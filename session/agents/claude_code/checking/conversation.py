@@ -7,7 +7,7 @@ from typing import Any
 
 from attrs import define
 
-from session.agents.claude_code import records
+from session.agents.claude_code import blocks, records
 from session.agents.claude_code.checking.findings import Findings, named, size
 from session.agents.claude_code.checking.walk import Physical
 from session.agents.claude_code.history import History
@@ -92,11 +92,12 @@ class Conversation:
     def _look_at_block(self, row: int, kind: int, record: Record, block: Record) -> None:
         type_ = block.get("type")
         if type_ == "tool_use" and kind == ASSISTANT:
-            if (id_ := block.get("id")) is not None and self._results.pop(str(id_), None) is None:
-                self._calls[str(id_)] = _Call(row, _named(block), None)
+            id_ = blocks.call_of(block)
+            if id_ is not None and self._results.pop(id_, None) is None:
+                self._calls[id_] = _Call(row, _named(block), None)
         elif type_ == "tool_result" and kind == RESULT:
-            call = str(block.get("tool_use_id"))
-            if self._calls.pop(call, None) is None:
+            call = blocks.result_of(block)
+            if call is not None and self._calls.pop(call, None) is None:
                 self._results[call] = row
         elif type_ == "thinking" and kind == ASSISTANT:
             if not block.get("signature"):
@@ -109,11 +110,14 @@ class Conversation:
                     "request. The repair leaves the thinking out.",
                     row,
                 )
-        elif type_ == "server_tool_use":
-            self._server_calls[str(block.get("id"))] = _Call(row, _named(block), _message(record))
-        elif isinstance(type_, str) and type_.endswith("_tool_result") and kind == ASSISTANT:
-            id_ = str(block.get("tool_use_id"))
-            self._server_results[id_] = _Call(row, type_, _message(record))
+        elif (served := blocks.served_call_of(block)) is not None:
+            self._server_calls[served] = _Call(row, _named(block), _message(record))
+        elif (
+            kind == ASSISTANT
+            and type_ != "tool_result"
+            and (served := blocks.result_of(block)) is not None
+        ):
+            self._server_results[served] = _Call(row, str(type_), _message(record))
 
     def _tell_calls(self) -> None:
         t = self._t

@@ -56,11 +56,12 @@ class Sizes:
         for block in records.content_blocks(record):
             if block.get("type") != "tool_result":
                 continue
-            length = sum(len(text) for text in _texts(block.get("content")))
-            if length > _LARGE_OUTPUT:
-                self._outputs += 1
-                self._output_bytes += length
-                self._largest = max(self._largest, (length, -row))
+            for text in _texts(block.get("content")):
+                length = len(text.encode("utf-8", "replace"))
+                if length > _LARGE_OUTPUT:
+                    self._outputs += 1
+                    self._output_bytes += length
+                    self._largest = max(self._largest, (length, -row))
 
     def finish(self) -> None:
         total = self._t.scanned
@@ -68,7 +69,8 @@ class Sizes:
             share = round(100 * self._image_bytes / total)
             self._findings.add(
                 "images_dominate",
-                f"{count(self._images, 'image')} in base64 make up {size(self._image_bytes)} of "
+                f"{count(self._images, 'image')} in base64 "
+                f"{'makes' if self._images == 1 else 'make'} up {size(self._image_bytes)} of "
                 f"{size(total)} ({share} %), from here on. All of them are sent with each request, "
                 "which then may fail. The repair puts short texts in their place.",
                 self._first_image,
@@ -77,7 +79,8 @@ class Sizes:
             length, row = self._largest
             self._findings.add(
                 "large_outputs",
-                f"{count(self._outputs, 'output')} of tools over 16 KiB make up "
+                f"{count(self._outputs, 'output')} of tools over 16 KiB "
+                f"{'makes' if self._outputs == 1 else 'make'} up "
                 f"{size(self._output_bytes)}; the largest, here, {size(length)}. The repair cuts "
                 "them, if asked to.",
                 -row,

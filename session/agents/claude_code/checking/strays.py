@@ -6,22 +6,19 @@ import contextlib
 import os
 import re
 import stat
-from collections.abc import Iterator
 from pathlib import Path
 
 import orjson
 from attrs import define
 
 from session import osfile
-from session.agents.claude_code import records
+from session.agents.claude_code import passing, records
 from session.agents.claude_code.checking.findings import Findings, count
 from session.agents.claude_code.history import History
 from session.agents.claude_code.records import PROMPT, TREE
 from session.agents.claude_code.store import ClaudeStore, is_session_id
-from session.agents.claude_code.transcript import LONGEST_LINE
 from session.work import Work
 
-_WINDOW = 1 << 20
 _CWD = re.compile(rb'"cwd"\s*:\s*("(?:[^"\\]|\\.)*")')
 
 
@@ -36,6 +33,7 @@ class Sibling:
 
 @define
 class _Strays:
+    seen: set[str]  # their ids, and those of the strays of files before
     records: int = 0
     prompts: int = 0
     line: int = 0  # of the first one
@@ -78,9 +76,10 @@ def look(
     A copy of the file under another name, which kept its ids, is none.
     """
     shared: dict[str, int] = {}
+    seen: set[str] = set()
     for sibling in siblings:
         with contextlib.suppress(OSError):
-            _look_into(history, sibling, findings, shared, done, total, work)
+            _look_into(history, sibling, findings, shared, seen, done, total, work)
         done += sibling.size
     _tell_shared(history, shared, findings)
 
@@ -90,6 +89,7 @@ def _look_into(
     sibling: Sibling,
     findings: Findings,
     shared: dict[str, int],
+    seen: set[str],
     done: int,
     total: int,
     work: Work,
@@ -97,23 +97,22 @@ def _look_into(
     t = history.transcript
     own = _naming(history.native_id)
     its = _naming(sibling.native_id)
-    strays = _Strays()
+    strays = _Strays(seen.copy())
     has_own = False
     cwd: bytes | None = None
-    line = 1
-    for position, block in _blocks(sibling.path):
-        work.checkpoint(done + position, total, "Searching the other sessions of the folder")
-        if cwd is None and (match := _CWD.search(block)):
+    for block in passing.blocks(sibling.path, own):
+        work.checkpoint(done + block.read, total, "Searching the other sessions of the folder")
+        if cwd is None and (match := _CWD.search(block.data)):
             cwd = match[1]
-        has_own = has_own or any(name in block for name in its)
-        if any(name in block for name in own):
-            _look_at_lines(history, block, own, line, strays)
-        line += block.count(b"\n")
+        has_own = has_own or any(name in block.data for name in its)
+        if any(name in block.data for name in own):
+            _look_at_lines(history, block.data, own, block.first, strays)
     if cwd is not None and sibling.path.parent == t.path.parent:
         with contextlib.suppress(ValueError):
             place = orjson.loads(cwd)
             shared[place] = shared.get(place, 0) + 1
     if strays.records and has_own:
+        seen |= strays.seen
         findings.add(
             "stray_records",
             f"{count(strays.records, 'record')} of this session, with "
@@ -139,28 +138,12 @@ def _look_at_lines(
         if record is None or record.get("sessionId") != history.native_id:
             continue
         kind = records.kind_of(record) & records.KIND
-        if kind in TREE and history.transcript.find(record["uuid"]) is None:
+        uid = record["uuid"] if kind in TREE else None
+        if uid is not None and uid not in strays.seen and history.transcript.find(uid) is None:
+            strays.seen.add(uid)
             strays.records += 1
             strays.prompts += kind == PROMPT
             strays.line = strays.line or number
-
-
-def _blocks(path: Path) -> Iterator[tuple[int, bytes]]:
-    """A file in blocks of whole lines, about 1 MiB each, with how far it was read."""
-    with osfile.opened(path, os.O_RDONLY) as fd:
-        carry: list[bytes] = []
-        held = position = 0
-        while data := osfile.pread(fd, _WINDOW, position):
-            position += len(data)
-            end = data.rfind(b"\n") + 1
-            if not end:
-                if held < LONGEST_LINE:
-                    carry.append(data)
-                    held += len(data)
-                continue
-            yield position, b"".join([*carry, data[:end]])
-            carry, held = [data[end:]], len(data) - end
-        yield position, b"".join(carry)
 
 
 def _tell_shared(history: History, shared: dict[str, int], findings: Findings) -> None:

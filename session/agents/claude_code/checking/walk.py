@@ -61,7 +61,9 @@ def _lines(
             piece = data if at < 0 else data[:at]
             # Of a run of NULs, which may be gigabytes, the beginning says all.
             nuls = not (carry[0].strip(b"\x00") or piece.strip(b"\x00"))
-            if held < LONGEST_LINE and not nuls:
+            if held >= LONGEST_LINE:
+                del carry[1:]  # nobody looks into it: its beginning is enough
+            elif not nuls:
                 carry.append(piece)
                 held += len(piece)
             if at < 0:

@@ -59,19 +59,35 @@ def test_a_record_is_marked_as_context_once() -> None:
     assert blocks.as_context(once) == once
 
 
-@given(st.text(max_size=40), st.integers(1, 60))
-def test_an_output_is_cut_only_when_its_bytes_are_over_the_limit(text: str, over: int) -> None:
+@given(st.text(max_size=40), st.integers(1, 60), st.integers(1, 40))
+def test_an_output_is_cut_only_when_its_bytes_are_over_the_limit(
+    text: str, over: int, times: int
+) -> None:
+    text *= times
     block = {"type": "tool_result", "tool_use_id": "t", "content": text}
     line = spell({"message": {"content": [block]}, "toolUseResult": {"stdout": text}}, Style())
-    changed, count, _ = stripping.strip_outputs(line, over)
-    if len(text.encode("utf-8", "surrogatepass")) <= over:
-        assert (changed, count) == (line, 0)
+    changed, count, saved = stripping.strip_outputs(line, over)
+    raw = text.encode("utf-8", "surrogatepass")
+    assert saved == len(line) - len(changed) and (saved > 0) == (count > 0)
+    if len(raw) <= over:
+        assert count == 0
+    if len(raw) > over + 80:
+        assert count == 2
+    if not count:
+        assert changed == line
         return
-    assert count == 2
     result = json.loads(changed)
     shown = result["toolUseResult"]["stdout"]
-    assert shown.startswith(text) and "bytes of output" in shown
+    kept, _, note = shown.rpartition("\n")
+    assert text.startswith(kept) and len(kept.encode()) <= over and "bytes of output" in note
     assert result["message"]["content"][0]["content"] == shown
+
+
+def test_an_output_that_was_cut_is_not_cut_again() -> None:
+    line = spell({"toolUseResult": {"stdout": "x" * 9000}}, Style())
+    once, count, _ = stripping.strip_outputs(line, 600)
+    assert count == 1
+    assert stripping.strip_outputs(once, 600) == (once, 0, 0)
 
 
 def test_an_image_that_is_named_and_not_held_stays() -> None:
