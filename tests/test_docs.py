@@ -82,6 +82,11 @@ def test_the_protocol_page_describes_no_method_that_is_not_there() -> None:
     assert described == set(VERBS)
 
 
+def test_the_protocol_page_does_not_call_a_method_that_is_there_still_to_come() -> None:
+    reserved = section(PROTOCOL, "## Still to come in version 1").partition(".")[0]
+    assert set(re.findall(r"`(\w+)`", reserved)) & {*VERBS} == set()
+
+
 @pytest.mark.parametrize("point", faults.POINTS + faults.BEHIND)
 def test_the_architecture_page_says_what_each_fault_point_proves(point: str) -> None:
     assert f"| `{point}` |" in ARCHITECTURE
