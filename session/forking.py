@@ -232,14 +232,15 @@ async def _plan(
         title = _numbered(own or "Session", "fork" if order.repairs is None else "repaired", taken)
     plan = await work.in_thread(_planned, agent, history, order, title, room, work)
     if plan.kept and not order.stage:
-        directory = order.cwd or history.summary.cwd
+        directory = order.cwd or history.summary.cwd or "its directory"
+        child = "fork" if order.repairs is None else "repaired session"
         plan = evolve(
             plan,
             warnings=[
                 *plan.warnings,
                 Warn(
                     "becomes_latest",
-                    f"As the newest session in {directory}, the fork is what the agent's own "
+                    f"As the newest session in {directory}, the {child} is what the agent's own "
                     "“continue the last session” picks there.",
                 ),
             ],

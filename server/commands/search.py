@@ -20,7 +20,7 @@ from session.service import Service
     "search",
     "turntree search retry",
     "turntree search '\"exponential backoff\"' --dir .",
-    "turntree search pars* --session last",
+    "turntree search 'pars*' --session last",
 )
 @click.argument("query", nargs=-1, required=True)
 @click.option(

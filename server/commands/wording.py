@@ -18,6 +18,7 @@ _SAID = {
     "list_branches names them": "`turntree branches` names them",
     "list_operations shows which can": "`turntree operations` shows which can",
     "list_turns with branch 'all' names them": "`turntree turns --branch all` names them",
+    "is undone by operation_id": "is undone by turntree undo --operation",
     "cursor:": "--cursor:",
     "not a cursor of list_sessions": "`turntree sessions` did not print it",
     "not a cursor of list_turns": "`turntree turns` did not print it",

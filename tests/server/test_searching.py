@@ -195,7 +195,10 @@ def test_a_turn_of_an_abandoned_branch_can_be_shown(world: World) -> None:
     turntree(world, "rewind", native, "--by", "1")
     ran = turntree(world, "search", "question", "3")
     assert "on an abandoned branch" in ran.lines[0]
-    assert "question 3" in turntree(world, *ran.lines[-1].split()[3:]).out
+    shown = turntree(world, *ran.lines[-1].split()[3:])
+    assert "question 3" in shown.out
+    assert shown.lines[0].endswith(", on an abandoned branch")
+    assert "abandoned" not in turntree(world, "show", native, "2").out
 
 
 def test_on_a_terminal_hits_stand_out_and_a_prompt_steers_nothing(world: World) -> None:
