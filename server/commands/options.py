@@ -51,6 +51,10 @@ def session(function: Command) -> Command:
     return click.argument("session", shell_complete=completion.sessions)(function)
 
 
+def staged_session(function: Command) -> Command:
+    return click.argument("session", shell_complete=completion.staged)(function)
+
+
 def optional_session(function: Command) -> Command:
     return click.argument("session", required=False, shell_complete=completion.sessions)(function)
 
