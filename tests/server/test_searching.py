@@ -207,9 +207,16 @@ def test_on_a_terminal_hits_stand_out_and_a_prompt_steers_nothing(world: World) 
     t.write(world.store)
     with Terminal(world, "search", "needle") as terminal:
         assert terminal.end() == 0
-    assert "before \x1b[32mneedle\x1b[0m after" in terminal.text
+    assert "before \x1b[1;32mneedle\x1b[0m after" in terminal.text
     assert "\x1b[2J" not in terminal.text and "\x9b" not in terminal.text
     assert HIT not in terminal.text
+
+
+def test_hits_stand_out_where_colours_are_not_wanted(world: World) -> None:
+    conversation(world)
+    with Terminal(world, "search", "question", env={"NO_COLOR": "1"}) as terminal:
+        assert terminal.end() == 0
+    assert "\x1b[1mquestion\x1b[0m 1" in terminal.text
 
 
 @pytest.fixture
