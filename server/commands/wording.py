@@ -25,6 +25,8 @@ _SAID = {
     "not a cursor of read_turn": "`turntree show` did not print it",
     "not a cursor of list_operations": "`turntree operations` did not print it",
     "With bridge_gaps": "With --bridge-gaps",
+    "Name bridge_gaps, which joins": "Add --repair bridge_gaps, which joins",
+    "or cut_gaps, which keeps": "or --repair cut_gaps, which keeps",
     "fork with workspace mode none": "fork without --workspace",
     "mode conversation is": "rewind without --files and --both",
 }

@@ -74,6 +74,16 @@ def test_repairs_that_find_nothing_do_not_call_a_damaged_session_whole(world: Wo
     assert "These repairs find nothing to do: it would be a plain copy." in ran.out
 
 
+def test_a_gap_of_which_nothing_is_said_is_told_once_with_the_options_to_add(
+    world: World, damaged: Transcript
+) -> None:
+    ran = turntree(world, "repair", "last", "--repair", "close_calls", "--dry-run")
+    assert ran.code == 1
+    told, where = ran.err.splitlines()
+    assert "Add --repair bridge_gaps, which joins" in told and "or --repair cut_gaps" in told
+    assert where.startswith("  Line ") and "is not in the file" not in told
+
+
 def test_undoing_a_repair_by_its_session_names_the_operation_to_undo(
     world: World, damaged: Transcript
 ) -> None:
