@@ -167,8 +167,9 @@ def test_a_search_keeps_to_a_session_and_a_directory(world: World, store: list[s
     elsewhere = world.home / "elsewhere"
     elsewhere.mkdir()
     other = conversation(world, 1, seed=99, cwd=elsewhere)
-    page = result(world, "search", "question", "--dir", "elsewhere", cwd=world.home)
-    assert [m["session_id"] for m in page["matches"]] == [f"claude-code:{other}"]
+    for option in ("--cwd", "--dir"):
+        page = result(world, "search", "question", option, "elsewhere", cwd=world.home)
+        assert [m["session_id"] for m in page["matches"]] == [f"claude-code:{other}"]
     page = result(world, "search", "common", "--session", store[3])
     assert [m["session_id"] for m in page["matches"]] == [store[3]]
     assert page == {"matches": page["matches"], "next_cursor": None}
