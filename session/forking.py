@@ -19,6 +19,7 @@ from session.errors import (
     Indeterminate,
     InvalidParams,
     NotStaged,
+    SessionDamaged,
     SessionExists,
     SessionNotFound,
     StorageError,
@@ -261,6 +262,13 @@ def _planned(
             wanted=order.repairs,
             scratch=room,
             work=work,
+        )
+    if order.at.latest and history.turn_count == 0 and history.summary.damaged:
+        # An empty child would look as if the session had been kept.
+        raise SessionDamaged(
+            f"No turn of session {order.session_id} can be read, so that there is nothing to "
+            "fork; check_session says why, and repair_session may bring turns back.",
+            findings=[],
         )
     return agent.plan_fork(
         history,

@@ -18,6 +18,9 @@ _SAID = {
     "list_branches names them": "`turntree branches` names them",
     "list_operations shows which can": "`turntree operations` shows which can",
     "list_turns with branch 'all' names them": "`turntree turns --branch all` names them",
+    "check_session says why, and repair_session may bring": (
+        "`turntree check` says why, and `turntree repair` may bring"
+    ),
     "is undone by operation_id": "is undone by turntree undo --operation",
     "cursor:": "--cursor:",
     "not a cursor of list_sessions": "`turntree sessions` did not print it",
