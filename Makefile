@@ -14,7 +14,7 @@ RUN_STAMP := $(VENV)/run-$(call HASH,requirements.txt pyproject.toml $(wildcard 
 DEV_STAMP := $(VENV)/dev-$(call HASH,requirements.txt requirements-dev.txt pyproject.toml $(wildcard session/agents/*/native/*))
 RIG_STAMP := $(RIG)/node_modules/rig-$(call HASH,$(wildcard $(RIG)/package-lock.json))
 
-PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input -qq
+PIP := "$(BIN)/python" -m pip --disable-pip-version-check --no-input -qq
 LOCKED := --require-hashes --only-binary :all:
 
 .PHONY: help demo test fuzz needs lint format bench lock clean
@@ -30,13 +30,13 @@ help:
 	@echo "make clean   remove what the targets above have made"
 
 demo: $(RUN_STAMP)
-	@$(BIN)/python demo/demo.py
+	@"$(BIN)/python" demo/demo.py
 
 test: needs $(DEV_STAMP) $(RIG_STAMP)
-	@PATH="$(BIN):$$PATH" $(BIN)/python -m pytest -q $(ARGS)
+	@PATH="$(BIN):$$PATH" "$(BIN)/python" -m pytest -q $(ARGS)
 
 fuzz: $(DEV_STAMP)
-	@$(BIN)/python -m tests.fuzz $(ARGS)
+	@"$(BIN)/python" -m tests.fuzz $(ARGS)
 
 needs:
 	@for tool in git npm tmux; do command -v $$tool >/dev/null || { \
@@ -44,17 +44,17 @@ needs:
 	  exit 1; }; done
 
 lint: $(DEV_STAMP)
-	@$(BIN)/ruff format --check --quiet --output-format concise . || { echo "ruff format: 'make format' mends this" >&2; exit 1; }
-	@$(BIN)/ruff check --quiet .
-	@$(BIN)/mypy --strict --no-error-summary server session
+	@"$(BIN)/ruff" format --check --quiet --output-format concise . || { echo "ruff format: 'make format' mends this" >&2; exit 1; }
+	@"$(BIN)/ruff" check --quiet .
+	@"$(BIN)/mypy" --strict --no-error-summary server session
 	@echo "lint: ruff format, ruff check and mypy --strict found nothing"
 
 format: $(DEV_STAMP)
-	@$(BIN)/ruff check --fix --quiet . || true
-	@$(BIN)/ruff format --quiet .
+	@"$(BIN)/ruff" check --fix --quiet . || true
+	@"$(BIN)/ruff" format --quiet .
 
 bench: $(DEV_STAMP)
-	@PATH="$(BIN):$$PATH" $(BIN)/python -m bench $(ARGS)
+	@PATH="$(BIN):$$PATH" "$(BIN)/python" -m bench $(ARGS)
 
 $(RUN_STAMP):
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Turntree needs Python 3.11 or newer; this is " + sys.version.split()[0] + ". Try: make PYTHON=python3.11")'

@@ -79,7 +79,9 @@ class Twins:
             preview = await self._methods.call(name, params | {"dry_run": True}, progress)
             if preview.status != "preview":
                 return preview
-            text = f"{name.capitalize()} {await self._summary(preview.operation_id)}?"
+            done = await self._summary(preview.operation_id)
+            of = "" if preview.session is None else f" in {_name(preview.session)}"
+            text = f"{name.capitalize()}{of}: {done}?"
             if not await self._agreed(text, name.capitalize()):
                 return preview
             return await self._methods.call(name, _as_shown(params, preview), progress)

@@ -19,6 +19,7 @@ from session.errors import (
     Indeterminate,
     InvalidParams,
     NotStaged,
+    SessionDamaged,
     SessionExists,
     SessionNotFound,
     StorageError,
@@ -232,15 +233,16 @@ async def _plan(
         title = _numbered(own or "Session", "fork" if order.repairs is None else "repaired", taken)
     plan = await work.in_thread(_planned, agent, history, order, title, room, work)
     if plan.kept and not order.stage:
-        directory = order.cwd or history.summary.cwd
+        directory = order.cwd or history.summary.cwd or "its directory"
+        child = "fork" if order.repairs is None else "repaired session"
         plan = evolve(
             plan,
             warnings=[
                 *plan.warnings,
                 Warn(
                     "becomes_latest",
-                    f"As the newest session in {directory}, the {order.kind} is what the agent's "
-                    "own “continue the last session” picks there.",
+                    f"As the newest session in {directory}, the {child} is what the agent's own "
+                    "“continue the last session” picks there.",
                 ),
             ],
         )
@@ -260,6 +262,13 @@ def _planned(
             wanted=order.repairs,
             scratch=room,
             work=work,
+        )
+    if order.at.latest and history.turn_count == 0 and history.summary.damaged:
+        # An empty child would look as if the session had been kept.
+        raise SessionDamaged(
+            f"No turn of session {order.session_id} can be read, so that there is nothing to "
+            "fork; check_session says why, and repair_session may bring turns back.",
+            findings=[],
         )
     return agent.plan_fork(
         history,

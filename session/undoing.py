@@ -246,7 +246,11 @@ async def _target(context: Context, order: Reversal) -> OperationRow:
     newest = operations.newest_rewind if order.verb == "undo" else operations.newest_undone
     found = await context.store.read(newest, session_id)
     if found is None:
-        raise NothingToUndo(f"Session {session_id} has no rewind to {order.verb}.")
+        made = await context.operations.of_child(session_id)
+        by_id = ""
+        if made is not None and order.verb == "undo" and made.undoable:
+            by_id = f" The {made.kind} that made it is undone by operation_id {made.operation_id}."
+        raise NothingToUndo(f"Session {session_id} has no rewind to {order.verb}.{by_id}")
     return found
 
 

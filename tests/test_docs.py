@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -81,6 +82,11 @@ def test_the_protocol_page_describes_no_method_that_is_not_there() -> None:
     assert described == set(VERBS)
 
 
+def test_the_protocol_page_does_not_call_a_method_that_is_there_still_to_come() -> None:
+    reserved = section(PROTOCOL, "## Still to come in version 1").partition(".")[0]
+    assert set(re.findall(r"`(\w+)`", reserved)) & {*VERBS} == set()
+
+
 @pytest.mark.parametrize("point", faults.POINTS + faults.BEHIND)
 def test_the_architecture_page_says_what_each_fault_point_proves(point: str) -> None:
     assert f"| `{point}` |" in ARCHITECTURE
@@ -92,6 +98,26 @@ def test_the_readme_has_exactly_two_set_up_commands_and_the_makefile_has_them() 
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     for target in {*commands, *re.findall(r"`make (\w+)`", README), "lint", "bench"}:
         assert re.search(rf"^{target}:", makefile, re.M), f"make {target}"
+
+
+@pytest.mark.parametrize("target", ["demo", "lint", "format", "fuzz", "bench"])
+def test_the_makefile_works_in_a_folder_with_a_space_in_its_name(
+    tmp_path: Path, target: str
+) -> None:
+    folder = tmp_path / "turn tree"
+    folder.mkdir()
+    for name in ("Makefile", "requirements.txt", "requirements-dev.txt", "pyproject.toml"):
+        shutil.copy(ROOT / name, folder)
+    shown = subprocess.run(["make", "-n", target], cwd=folder, capture_output=True, text=True)
+    assert shown.returncode == 0, shown.stderr
+    programs = [
+        word
+        for line in shown.stdout.splitlines()
+        if "/.venv/bin/" in line
+        for word in shlex.split(line)
+        if "/.venv/bin/" in word
+    ]
+    assert programs and all(str(folder / ".venv" / "bin") in word for word in programs)
 
 
 def test_the_readme_is_one_screen() -> None:

@@ -157,7 +157,7 @@ def rewind(
 
 
 @options.command("promote", "turntree promote 9e1f6ab2")
-@options.session
+@options.staged_session
 @options.wait_ms
 @click.pass_obj
 def promote(run: Invocation, session: str, wait_ms: int) -> None:
@@ -172,7 +172,7 @@ def promote(run: Invocation, session: str, wait_ms: int) -> None:
 
 
 @options.command("discard", "turntree discard 9e1f6ab2")
-@options.session
+@options.staged_session
 @options.wait_ms
 @click.pass_obj
 def discard(run: Invocation, session: str, wait_ms: int) -> None:

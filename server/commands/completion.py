@@ -67,6 +67,21 @@ def sessions(
     return _items(found)
 
 
+def staged(
+    _context: click.Context, _parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem[str]]:
+    """Ids of staged sessions that begin as typed, with their titles."""
+
+    async def ask(service: Service) -> list[tuple[str, str]]:
+        return [
+            (words.native(one.session_id), words.line(one.title))
+            async for one in names.every_session(service)
+            if one.state == "staged" and words.native(one.session_id).startswith(incomplete)
+        ]
+
+    return _items(_quietly(ask)[:_OFFERED])
+
+
 def turns(
     context: click.Context, _parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem[str]]:

@@ -46,13 +46,19 @@ async def session(service: Service, name: str) -> str:
             return f"{agents[0]}:{native}"
     if not native:
         raise SessionNotFound(f"'{name}' names no session", session_id=name)
-    found: list[Session] = []
+    found: dict[str, str | None] = {}
     async for candidate in every_session(service, [agent] if colon else None):
         identity = candidate.session_id.partition(":")[2]
         if identity == native:
             return candidate.session_id
         if identity.startswith(native):
-            found.append(candidate)
+            found[candidate.session_id] = candidate.title
+    if not found and len(agents) == 1 and agent in ("", agents[0]):
+        # What no listing can show can still be checked, and often repaired.
+        skipped = (await service.list_sessions(kinds=list(KINDS), limit=1)).skipped
+        for id in filter(None, (words.named_after(file.path) for file in skipped)):
+            if id.startswith(native):
+                found[f"{agents[0]}:{id}"] = "(not readable)"
     if not found:
         raise SessionNotFound(
             f"no session's id begins with '{words.line(name)}'; "
@@ -61,15 +67,16 @@ async def session(service: Service, name: str) -> str:
         )
     if len(found) > 1:
         listed = "".join(
-            f"\n  {words.native(c.session_id)}  {words.line(c.title)}" for c in found[:_SHOWN]
+            f"\n  {words.native(id)}  {words.line(title)}"
+            for id, title in list(found.items())[:_SHOWN]
         )
         more = f"\n  and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
         raise InvalidParams(
             f"'{words.line(name)}' begins the ids of {len(found)} sessions:{listed}{more}",
             field="session_id",
-            candidates=[candidate.session_id for candidate in found],
+            candidates=list(found),
         )
-    return found[0].session_id
+    return next(iter(found))
 
 
 async def _newest(service: Service) -> str:
@@ -146,7 +153,9 @@ async def turn(service: Service, session_id: str, name: str, report: Report | No
             found[one.turn_id] = one
     if not found:
         raise TurnNotFound(
-            f"no turn of {words.short(session_id)} has an id that begins with '{words.line(name)}'",
+            f"no turn of {words.short(session_id)} has an id that begins with "
+            f"'{words.line(name)}'; `turntree turns {words.short(session_id)} --branch all` "
+            "lists its turns",
             turn_id=name,
         )
     if len(found) > 1:

@@ -51,6 +51,10 @@ def session(function: Command) -> Command:
     return click.argument("session", shell_complete=completion.sessions)(function)
 
 
+def staged_session(function: Command) -> Command:
+    return click.argument("session", shell_complete=completion.staged)(function)
+
+
 def optional_session(function: Command) -> Command:
     return click.argument("session", required=False, shell_complete=completion.sessions)(function)
 
@@ -109,8 +113,17 @@ def yes(function: Command) -> Command:
     return click.option("--yes", "-y", is_flag=True, help="Do not ask first.")(function)
 
 
+class _Count(click.IntRange):
+    """How many turns to keep; a turn's id in its place is told where it belongs."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if isinstance(value, str) and not value.lstrip("-").isdigit():
+            self.fail(f"'{value}' is no number; --through takes the id of a turn.", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 def at(help: str) -> Callable[[Command], Command]:
-    return click.option("--at", type=click.IntRange(0), metavar="N", help=help)
+    return click.option("--at", type=_Count(0), metavar="N", help=help)
 
 
 def turn_option(name: str, help: str) -> Callable[[Command], Command]:

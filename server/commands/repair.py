@@ -89,9 +89,15 @@ def repair(
     if asking:
         source, revision, first = work(session, True, expect_revision)
         if first.status == "preview":
-            run.ask("Repair?", render.repair(first, source, here(), asking=True), first.warnings)
+            run.ask(
+                "Repair?",
+                render.repair(first, source, here(), asking=True, named=bool(repairs)),
+                first.warnings,
+            )
             # What was agreed to is what was shown: a turn added meanwhile refuses.
             session, expect_revision = source, expect_revision or revision
         asking = False
     source, _, result = work(session, dry_run, expect_revision)
-    run.emit(result, lambda: render.repair(result, source, here()), result.warnings)
+    run.emit(
+        result, lambda: render.repair(result, source, here(), named=bool(repairs)), result.warnings
+    )

@@ -96,7 +96,8 @@ def _advice(error: TurntreeError) -> list[str]:
         for finding in data.get("findings") or []:
             text = getattr(finding, "message", None) or str(finding)
             line = getattr(finding, "line", None)
-            hints.append(words.line(f"line {line:,}: {text}" if line else text))
+            said = not line or text.startswith(f"Line {line} ")
+            hints.append(words.line(text if said else f"line {line:,}: {text}"))
         return hints[:10]
     return []
 

@@ -19,8 +19,8 @@ from session.service import Service
 @options.command(
     "search",
     "turntree search retry",
-    "turntree search '\"exponential backoff\"' --dir .",
-    "turntree search pars* --session last",
+    "turntree search '\"exponential backoff\"' --cwd .",
+    "turntree search 'pars*' --session last",
 )
 @click.argument("query", nargs=-1, required=True)
 @click.option(
@@ -30,8 +30,8 @@ from session.service import Service
     shell_complete=complete_sessions,
 )
 @click.option(
-    "--dir",
     "--cwd",
+    "--dir",
     "cwd",
     type=click.Path(file_okay=False),
     metavar="DIR",

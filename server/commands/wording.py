@@ -18,12 +18,18 @@ _SAID = {
     "list_branches names them": "`turntree branches` names them",
     "list_operations shows which can": "`turntree operations` shows which can",
     "list_turns with branch 'all' names them": "`turntree turns --branch all` names them",
+    "check_session says why, and repair_session may bring": (
+        "`turntree check` says why, and `turntree repair` may bring"
+    ),
+    "is undone by operation_id": "is undone by turntree undo --operation",
     "cursor:": "--cursor:",
     "not a cursor of list_sessions": "`turntree sessions` did not print it",
     "not a cursor of list_turns": "`turntree turns` did not print it",
     "not a cursor of read_turn": "`turntree show` did not print it",
     "not a cursor of list_operations": "`turntree operations` did not print it",
     "With bridge_gaps": "With --bridge-gaps",
+    "Name bridge_gaps, which joins": "Add --repair bridge_gaps, which joins",
+    "or cut_gaps, which keeps": "or --repair cut_gaps, which keeps",
     "fork with workspace mode none": "fork without --workspace",
     "mode conversation is": "rewind without --files and --both",
 }

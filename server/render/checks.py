@@ -14,14 +14,19 @@ _NAMES = {"error": "error", "warning": "warning", "info": "remark"}
 _ASKED_FOR = ("strip_images", "strip_outputs")
 """Repairs that are done only when they are named."""
 
+_OF_A_KIND = 5
+"""Findings with one code that are shown of a session: hundreds would bury the others."""
+
+_LISTED = 200
+"""Findings with one code that a check lists; one more says how many there are beyond them."""
+
 
 def one(session: Session, findings: Sequence[Finding]) -> list[Block]:
     """All findings of a session, and what to run next."""
     out: list[Block] = [Node(heading(session)), Blank()]
     if not findings:
         return [*out, note("Nothing is wrong with it.")]
-    for finding in findings:
-        out += _finding(finding)
+    out += _folded(findings)
     return [*out, Blank(), note(total(findings)), *_next(session.session_id, findings)]
 
 
@@ -33,9 +38,7 @@ def several(
     worse = [(s, fs) for s, fs in found if any(f.severity != "info" for f in fs)]
     for session, findings in worse:
         out.append(Node(heading(session)))
-        for finding in findings:
-            if finding.severity != "info":
-                out += _finding(finding)
+        out += _folded([f for f in findings if f.severity != "info"])
         out += [*_next(session.session_id, findings), Blank()]
     said = f"{words.count(checked, 'session')} checked, something is wrong with {len(worse):,}"
     remarks = len(found) - len(worse)
@@ -56,6 +59,32 @@ def total(findings: Iterable[Finding]) -> str:
     return ", ".join(said) + "."
 
 
+def _folded(findings: Sequence[Finding]) -> list[Block]:
+    """The findings; of many with one code the first ones, and how many more there are."""
+    places: dict[str, list[Finding]] = {}
+    for finding in findings:
+        places.setdefault(finding.code, []).append(finding)
+    out: list[Block] = []
+    for finding in findings:
+        alike = places[finding.code]
+        # One more than is shown is no more to read than its number would be.
+        if len(alike) <= _OF_A_KIND + 1 or finding in alike[:_OF_A_KIND]:
+            out += _finding(finding)
+        elif finding is alike[min(len(alike), _LISTED) - 1]:
+            out.append(_more(min(len(alike), _LISTED) - _OF_A_KIND, finding))
+        elif finding is alike[-1]:
+            out += _finding(finding)
+    return out
+
+
+def _more(count: int, last: Finding) -> Block:
+    where = "" if last.line is None else f", to line {last.line:,}"
+    name = words.line(last.code).replace("_", " ")
+    return Lines(
+        [[f"… {count:,} more: {name}{where}", (" (--json lists them)", "label")]], indent=4
+    )
+
+
 def _finding(finding: Finding) -> list[Block]:
     place: list[Span] = []
     if finding.line is not None:
@@ -70,6 +99,10 @@ def _finding(finding: Finding) -> list[Block]:
 
 def _next(session_id: str, findings: Sequence[Finding]) -> list[Block]:
     """The commands that show what a repair would do."""
+    if any(f.code == "no_records" for f in findings) and not any(
+        f.code == "stray_records" for f in findings
+    ):
+        return []  # there is no turn that a repair could keep
     repairs = {f.repair for f in findings if f.repair is not None}
     command = f"turntree repair {words.short(session_id)}"
     lines: list[Line] = []

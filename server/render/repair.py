@@ -15,16 +15,25 @@ _VERBS = {
 
 
 def repair(
-    result: RepairResult, source: str, here: str | None, asking: bool = False
+    result: RepairResult,
+    source: str,
+    here: str | None,
+    asking: bool = False,
+    named: bool = False,
 ) -> list[Block]:
-    """A repair of `source` (a session id), or a preview: with `asking` of one that may follow."""
+    """A repair of `source` (a session id), or a preview: with `asking` of one that may follow.
+
+    `named`: the repairs were chosen, so that others may have something to do.
+    """
     verb = "To repair" if asking else _VERBS.get(result.status, result.status)
-    return changes.child(result, verb, source, here, done(result), asking)
+    return changes.child(result, verb, source, here, done(result, named), asking)
 
 
-def done(result: RepairResult) -> list[Block]:
+def done(result: RepairResult, named: bool = False) -> list[Block]:
     if not result.repairs:
-        return [Blank(), note("Nothing is damaged: it would be a plain copy.")]
+        why = "These repairs find nothing to do" if named else "Nothing is damaged"
+        copy = "would be" if result.status == "preview" else "is"
+        return [Blank(), note(f"{why}: it {copy} a plain copy.")]
     rows: list[list[Line]] = [
         [["  ", repaired.repair], [words.line(repaired.message)]] for repaired in result.repairs
     ]

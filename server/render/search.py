@@ -49,7 +49,7 @@ def _snippet(text: str) -> Line:
     for at, part in enumerate(_HIT.split(text)):
         shown = words.line(part) if part.strip() else part
         if at % 2:
-            spans.append((shown, "good"))
+            spans.append((shown, "hit"))
         elif part:
             # The spaces beside a hit are what keeps it from its neighbours.
             before = " " * (part[:1] == " " and bool(part.strip()))

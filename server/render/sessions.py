@@ -238,9 +238,13 @@ def skipped(result: SessionPage) -> list[Warn]:
 
 
 def skipped_files(files: Sequence[Skipped]) -> list[Warn]:
-    return [
-        Warn("skipped", f"{words.path(s.path)} was skipped: {words.line(s.reason)}") for s in files
-    ]
+    return [Warn("skipped", _skipped(file)) for file in files]
+
+
+def _skipped(file: Skipped) -> str:
+    said = f"{words.path(file.path)} was skipped: {words.line(file.reason)}"
+    id = words.named_after(file.path)
+    return said if id is None else f"{said}; `turntree check {words.short(id)}` says more"
 
 
 def more(command: str, cursor: str | None) -> list[Block]:

@@ -20,6 +20,7 @@ STYLES = {
     "title": "bold",
     "label": "dim",
     "good": "green",
+    "hit": "bold green",  # bold is left where colours are not wanted
     "warn": "yellow",
     "bad": "red",
     "tool": "magenta",

@@ -103,6 +103,8 @@ def items(result: TurnItems, session_id: str, full: bool) -> list[Block]:
             " of ",
             (words.short(session_id), "id"),
             (f"  {words.line(turn.turn_id)}", "dim"),
+            # Another turn may have the same number on the active branch.
+            ("" if turn.branch == "active" else ", on an abandoned branch", "dim"),
         ),
         note(*joined(facts, " · "), (f": {changed}" if changed else "", "dim")),
     ]

@@ -16,6 +16,8 @@ _CONTROL = re.compile(
 )
 """Characters that steer a terminal, reorder what is shown, or cannot be encoded at all."""
 
+_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+
 _SHORT = 8
 """Characters of a shortened id: the first group of a UUID."""
 
@@ -153,6 +155,12 @@ def shorten(ids: Iterable[str], least: int = _SHORT) -> dict[str, str]:
 def short(session_id: str) -> str:
     """One session id as hints name it."""
     return line((session_id.partition(":")[2] or session_id)[:_SHORT])
+
+
+def named_after(path: str) -> str | None:
+    """The native session id that is the name of a file; None where it has another name."""
+    stem = os.path.splitext(os.path.basename(path))[0]
+    return stem if _UUID.fullmatch(stem) else None
 
 
 def _shared(one: str, other: str) -> int:

@@ -237,6 +237,7 @@ def test_a_session_that_its_agent_has_open_offers_the_fork_instead(world: World)
         ["rewind", "last", "--by", "1", "--files", "--both"],
         ["fork", "last", "--at", "1", "--before", "2"],
         ["fork", "last", "--at", "-1"],
+        ["fork", "last", "--at", "8f0e21aa"],
         ["fork", "last", "--before", "0"],
         ["fork", "last", "--workspace", "cloud"],
         ["fork"],
@@ -255,6 +256,11 @@ def test_wrong_usage_exits_2_and_writes_nothing(world: World, arguments: list[st
     assert ran.code == 2 and ran.out == ""
     assert "Error: " in ran.err and "Traceback" not in ran.err
     assert store_hash(world.store) == before
+
+
+def test_the_id_of_a_turn_where_a_number_belongs_is_told_its_option(world: World) -> None:
+    ran = turntree(world, "fork", "last", "--at", "8f0e21aa")
+    assert "'8f0e21aa' is no number; --through takes the id of a turn." in ran.err
 
 
 def since_then(world: World, native: str) -> str:

@@ -104,8 +104,44 @@ def test_all_names_what_it_could_not_list(world: World) -> None:
     ran = turntree(world, "check", "--all")
     assert ran.lines[-1] == "0 sessions checked, something is wrong with 0."
     assert f"{case.native_id}.jsonl was skipped: no readable message" in ran.err
-    # By its id it can be checked.
-    assert "error: other encoding  line 1" in turntree(world, "check", case.native_id).out
+    # By its id it can be checked, and the beginning of it that is named is enough.
+    name = short(case.native_id)
+    assert f"no readable message; `turntree check {name}` says more" in ran.err
+    ran = turntree(world, "check", name)
+    assert "error: other encoding  line 1" in ran.out
+    assert f"turntree repair {name} --dry-run" in ran.out
+    assert turntree(world, "repair", name, "--dry-run").code == 0
+
+
+def test_a_beginning_of_two_files_that_cannot_be_listed_names_both(world: World) -> None:
+    folder = world.store / "projects" / "-w"
+    folder.mkdir(parents=True)
+    ids = [f"0f3c0000-0000-4000-8000-00000000000{n}" for n in (1, 2)]
+    for id in ids:
+        (folder / f"{id}.jsonl").write_bytes(bytes(64))
+    ran = turntree(world, "check", "0f3c")
+    assert ran.code == 1
+    assert "begins the ids of 2 sessions" in ran.err and all(id in ran.err for id in ids)
+
+
+def test_no_repair_is_offered_where_none_has_anything_to_keep(world: World) -> None:
+    case = CASES["a_file_of_nul_bytes"](world)
+    ran = turntree(world, "check", case.native_id)
+    assert "warning: nul bytes" in ran.out
+    assert "turntree repair" not in ran.out
+
+
+@pytest.mark.parametrize("everywhere", [False, True])
+def test_findings_of_one_kind_are_folded_after_the_first_ones(
+    world: World, everywhere: bool
+) -> None:
+    case = CASES["several_hundred_torn_lines"](world)
+    ran = turntree(world, "check", *(["--all"] if everywhere else []))
+    assert sum(line.startswith("error: torn line") for line in ran.lines) == 6
+    folded = ran.lines.index("    … 195 more: torn line, to line 204 (--json lists them)")
+    assert ran.lines[folded + 1] == "error: torn line  line 205"
+    assert ran.lines[folded + 2].startswith("    100 more of the same kind")
+    assert len(result(world, "check", case.native_id)["findings"]) > 200
 
 
 def test_all_and_a_session_exclude_each_other(world: World) -> None:

@@ -263,6 +263,14 @@ def test_a_session_of_another_directory_is_completed_too(world: World) -> None:
     assert native in complete(world, "turns", native[:3])
 
 
+def test_only_staged_sessions_are_completed_where_only_they_will_do(world: World) -> None:
+    native = conversation(world)
+    staged = json.loads(turntree(world, "fork", native, "--stage", "--json").out)["session"]
+    id = staged["session_id"].partition(":")[2]
+    for verb in ("promote", "discard"):
+        assert complete(world, verb, "") == ["plain", id, "question 1 (fork)"]
+
+
 def test_a_shell_completes_turn_numbers_with_their_prompts(world: World) -> None:
     native = conversation(world, 3)
     told = complete(world, "show", native, "")

@@ -61,7 +61,38 @@ def test_a_session_that_is_whole_is_said_to_be(world: World) -> None:
     t.turns(1)
     t.write(world.store)
     ran = turntree(world, "repair", "last", "--dry-run")
-    assert ran.code == 0 and "Nothing is damaged" in ran.out
+    assert ran.code == 0 and "Nothing is damaged: it would be a plain copy." in ran.out
+    assert "Nothing is damaged: it is a plain copy." in turntree(world, "repair", "last").out
+
+
+def test_repairs_that_find_nothing_do_not_call_a_damaged_session_whole(world: World) -> None:
+    t = Transcript(str(world.cwd))
+    t.prompt("question")
+    t.tool("Bash", {"command": "ls"}, None)
+    t.write(world.store)
+    ran = turntree(world, "repair", "last", "--repair", "strip_images", "--dry-run")
+    assert "These repairs find nothing to do: it would be a plain copy." in ran.out
+
+
+def test_a_gap_of_which_nothing_is_said_is_told_once_with_the_options_to_add(
+    world: World, damaged: Transcript
+) -> None:
+    ran = turntree(world, "repair", "last", "--repair", "close_calls", "--dry-run")
+    assert ran.code == 1
+    told, where = ran.err.splitlines()
+    assert "Add --repair bridge_gaps, which joins" in told and "or --repair cut_gaps" in told
+    assert where.startswith("  Line ") and "is not in the file" not in told
+
+
+def test_undoing_a_repair_by_its_session_names_the_operation_to_undo(
+    world: World, damaged: Transcript
+) -> None:
+    child = result(world, "repair", damaged.session_id)["session"]["session_id"]
+    ran = turntree(world, "undo", child)
+    assert ran.code == 1
+    command = ran.err.strip().rpartition("turntree ")[2].rstrip(".")
+    assert turntree(world, *command.split()).code == 0
+    assert turntree(world, "turns", child).code == 1
 
 
 def test_the_options_of_a_repair_reach_it(world: World, damaged: Transcript) -> None:

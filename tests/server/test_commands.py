@@ -138,7 +138,11 @@ def test_undo_and_redo_are_asked_for_too(world: World, source: str) -> None:
         client.answers[ASKING] = {"title": "Redo"}
         assert command(client, "redo", {"session_id": source})["status"] == "redone"
         assert len(prompts(client, source)) == 2
-        assert "rewind" in client.asked[0]["params"]["message"]
+        assert [asked["params"]["message"] for asked in client.asked] == [
+            "Undo in session “question 1”: rewind to 2 turns, 3 dropped?",
+            "Undo in session “question 1”: rewind to 2 turns, 3 dropped?",
+            "Redo in session “question 1”: rewind to 2 turns, 3 dropped?",
+        ]
 
 
 def test_a_staged_session_is_discarded_only_when_the_person_agrees(

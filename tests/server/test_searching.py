@@ -167,8 +167,9 @@ def test_a_search_keeps_to_a_session_and_a_directory(world: World, store: list[s
     elsewhere = world.home / "elsewhere"
     elsewhere.mkdir()
     other = conversation(world, 1, seed=99, cwd=elsewhere)
-    page = result(world, "search", "question", "--dir", "elsewhere", cwd=world.home)
-    assert [m["session_id"] for m in page["matches"]] == [f"claude-code:{other}"]
+    for option in ("--cwd", "--dir"):
+        page = result(world, "search", "question", option, "elsewhere", cwd=world.home)
+        assert [m["session_id"] for m in page["matches"]] == [f"claude-code:{other}"]
     page = result(world, "search", "common", "--session", store[3])
     assert [m["session_id"] for m in page["matches"]] == [store[3]]
     assert page == {"matches": page["matches"], "next_cursor": None}
@@ -195,7 +196,10 @@ def test_a_turn_of_an_abandoned_branch_can_be_shown(world: World) -> None:
     turntree(world, "rewind", native, "--by", "1")
     ran = turntree(world, "search", "question", "3")
     assert "on an abandoned branch" in ran.lines[0]
-    assert "question 3" in turntree(world, *ran.lines[-1].split()[3:]).out
+    shown = turntree(world, *ran.lines[-1].split()[3:])
+    assert "question 3" in shown.out
+    assert shown.lines[0].endswith(", on an abandoned branch")
+    assert "abandoned" not in turntree(world, "show", native, "2").out
 
 
 def test_on_a_terminal_hits_stand_out_and_a_prompt_steers_nothing(world: World) -> None:
@@ -204,9 +208,16 @@ def test_on_a_terminal_hits_stand_out_and_a_prompt_steers_nothing(world: World) 
     t.write(world.store)
     with Terminal(world, "search", "needle") as terminal:
         assert terminal.end() == 0
-    assert "before \x1b[32mneedle\x1b[0m after" in terminal.text
+    assert "before \x1b[1;32mneedle\x1b[0m after" in terminal.text
     assert "\x1b[2J" not in terminal.text and "\x9b" not in terminal.text
     assert HIT not in terminal.text
+
+
+def test_hits_stand_out_where_colours_are_not_wanted(world: World) -> None:
+    conversation(world)
+    with Terminal(world, "search", "question", env={"NO_COLOR": "1"}) as terminal:
+        assert terminal.end() == 0
+    assert "\x1b[1mquestion\x1b[0m 1" in terminal.text
 
 
 @pytest.fixture

@@ -21,6 +21,7 @@ from session.errors import (
 from session.model import Boundary
 from session.service import Service
 from tests.builders import Transcript, live_session
+from tests.corpus import CASES
 from tests.session.telling import new_id, prompts, sid, titles, told, turns
 from tests.world import World, assert_untouched, store_hash
 
@@ -593,3 +594,16 @@ async def test_a_fork_that_carries_nothing_of_the_kind_does_not_warn_of_it(
     t.write(world.store)
     result = await service.fork_session(sid(t), CHILD, at=Boundary(turn_number=at))
     assert [w.code for w in result.warnings] == ["becomes_latest"]
+
+
+async def test_damage_that_leaves_no_turn_is_not_forked_into_an_empty_session(
+    service: Service, world: World
+) -> None:
+    case = CASES["f020_utf16_little_endian"](world)
+    before = store_hash(world.store)
+    with pytest.raises(SessionDamaged, match=r"No turn of .* can be read.*repair_session"):
+        await service.fork_session(case.session_id, CHILD)
+    assert store_hash(world.store) == before
+    # Who asks for no turns gets none.
+    result = await service.fork_session(case.session_id, CHILD, at=Boundary(turn_number=0))
+    assert result.turns.kept == 0

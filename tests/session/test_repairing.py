@@ -562,6 +562,9 @@ async def test_a_file_in_another_encoding_becomes_plain_utf_8(
     assert await prompts(service, result) == ["first 新聞", "second"]
     assert b"\r" not in b"".join(lines_of(world, result))
     assert result.resume.cwd == str(world.cwd)
+    # Where the session was is known only once it is read: the warning does not guess.
+    (told,) = (w.message for w in result.warnings if w.code == "becomes_latest")
+    assert "None" not in told and ", the repaired session is what" in told
 
 
 @pytest.mark.asyncio

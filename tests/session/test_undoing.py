@@ -234,8 +234,11 @@ async def test_without_anything_to_undo_that_is_said(service: Service, world: Wo
         with pytest.raises(SessionNotFound):
             await verb(new_id(9))
     # A fork is undone by its operation's id, never as "the newest of its child".
-    with pytest.raises(NothingToUndo):
+    made = (await service.list_operations(session_id=CHILD)).operations[0].operation_id
+    with pytest.raises(NothingToUndo, match=f"fork that made it is undone by operation_id {made}"):
         await service.undo(CHILD)
+    with pytest.raises(NothingToUndo, match=r"no rewind to redo\.$"):
+        await service.redo(CHILD)
 
 
 async def test_a_preview_changes_nothing(service: Service, world: World) -> None:

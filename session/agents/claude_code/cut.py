@@ -73,23 +73,27 @@ def cut_at(transcript: Transcript, boundary: Boundary, *, open_turn: bool) -> Cu
     if boundary.by is not None:
         # Dropping turns from the end drops an open one first.
         if not 0 <= boundary.by <= total:
-            raise _out_of_range(transcript, boundary.by, f"drop {boundary.by} turns")
+            raise _out_of_range(transcript, boundary.by, "drop")
         return _active(transcript, total - boundary.by)
     number = boundary.turn_number
     if number is None or not 0 <= number <= total:
-        raise _out_of_range(transcript, number, f"keep {number} turns")
+        raise _out_of_range(transcript, number, "keep")
     if number > last_whole:
         raise _in_progress(transcript, number)
     return _active(transcript, number)
 
 
-def _out_of_range(transcript: Transcript, asked: int | None, what: str) -> BoundaryOutOfRange:
+def _out_of_range(transcript: Transcript, asked: int | None, verb: str) -> BoundaryOutOfRange:
     total = transcript.turn_count
     return BoundaryOutOfRange(
-        f"Cannot {what}: the session has {total} turn{'' if total == 1 else 's'}.",
+        f"Cannot {verb} {_turns(asked)}: the session has {_turns(total)}.",
         requested=asked,
         turn_count=total,
     )
+
+
+def _turns(count: int | None) -> str:
+    return f"{count} turn" if count == 1 else f"{count} turns"
 
 
 def _in_progress(transcript: Transcript, number: int) -> TurnInProgress:

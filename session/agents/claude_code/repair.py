@@ -86,8 +86,8 @@ def planned(
     if selection.gap is not None and not (wanted.has("bridge_gaps") or wanted.has("cut_gaps")):
         findings = history.damaged_at(selection.gap).data["findings"]
         raise SessionDamaged(
-            f"The session has a gap: {findings[0].message} Name bridge_gaps, which joins both "
-            "sides, or cut_gaps, which keeps what comes after it.",
+            f"The session has a gap before line {findings[0].line}. Name bridge_gaps, which joins "
+            "both sides, or cut_gaps, which keeps what comes after it.",
             findings=findings,
         )
     found = look(

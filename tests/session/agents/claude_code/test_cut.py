@@ -72,6 +72,13 @@ def test_a_number_that_is_not_there_is_refused_with_how_many_there_are(
     }
 
 
+def test_one_turn_is_told_as_one(tmp_path: Path) -> None:
+    with pytest.raises(
+        BoundaryOutOfRange, match=r"^Cannot drop 1 turn: the session has 0 turns\.$"
+    ):
+        kept(tmp_path, Transcript(seed=6), by=1)
+
+
 def test_an_unknown_turn_is_named(tmp_path: Path) -> None:
     t = five()
     answer = t.messages()[1]["uuid"]
