@@ -18,6 +18,9 @@ INTERNAL_ERROR = -32603
 NOT_INITIALIZED = -32002
 REQUEST_CANCELLED = -32800
 
+_LONGEST = 4000
+"""Characters of a message: it may repeat what a client sent, which has no bound."""
+
 
 @define(frozen=True)
 class ErrorObject:
@@ -29,7 +32,10 @@ class ErrorObject:
     unexpected: bool = False
 
     def on_the_wire(self) -> dict[str, Any]:
-        wire: dict[str, Any] = {"code": self.code, "message": self.message}
+        message = self.message
+        if len(message) > _LONGEST:
+            message = f"{message[:_LONGEST]}…"
+        wire: dict[str, Any] = {"code": self.code, "message": message}
         if self.data is not None:
             wire["data"] = self.data
         return wire

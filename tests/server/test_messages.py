@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from server import messages
 from server.checking import read
+from server.errors import error_of
 from server.methods import VERBS
-from session.errors import InvalidParams
+from session.errors import InvalidParams, SessionNotFound
 from session.model import Boundary
 
 FORK = {"session_id": "claude-code:a", "new_session_id": "b"}
@@ -167,3 +168,8 @@ def test_any_json_at_all_is_taken_or_refused_with_a_field(verb: str, data: st.Da
         read(kind, params)
     except InvalidParams as refused:
         assert refused.data["field"]
+
+
+def test_an_error_repeats_no_more_of_a_parameter_than_a_person_reads() -> None:
+    wire = error_of(SessionNotFound("There is no session " + "x" * 10**6, session_id="x"), "r1")
+    assert len(wire.on_the_wire()["message"]) < 5000
