@@ -107,6 +107,7 @@ async def test_the_index_of_a_file_that_is_gone_goes_with_what_else_is_known_of_
     assert rows(world) == 1
     path.unlink()
     await service.list_sessions()
+    await service.context.catalog.close()  # which is done behind the answer
     assert rows(world) == 0
 
 

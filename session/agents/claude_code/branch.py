@@ -10,6 +10,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
 
 from session.agents.claude_code import plain
 from session.agents.claude_code.records import (
@@ -84,7 +85,7 @@ class BranchTable(LineTable):
         """Lengthen the chain by lines that continue its end; False when they do not."""
         added = array("I")
         line = self.leaf
-        if self.compactions and self.compactions[-1].line >= indexed:
+        if self._compacted_since(indexed):
             return False
         while line >= indexed and len(added) < len(self.kinds) - indexed:
             added.append(line)
@@ -108,7 +109,7 @@ class BranchTable(LineTable):
 
     def _retreat_chain(self, indexed: int) -> bool:
         """Shorten the chain to a leaf on it, as after a rewind; False when it is elsewhere."""
-        if self.compactions and self.compactions[-1].line >= indexed:
+        if self._compacted_since(indexed):
             return False
         if self.leaf < 0:
             keep = 0
@@ -265,7 +266,15 @@ class BranchTable(LineTable):
     def _summary_below(self, boundary: int) -> list[int]:
         kinds, parents = self.kinds, self.parents
         after = range(boundary + 1, len(kinds))
-        return [at for at in after if parents[at] == boundary and kinds[at] == NOTE][:1]
+        found = (at for at in after if parents[at] == boundary and kinds[at] == NOTE)
+        return list(islice(found, 1))
+
+    def _compacted_since(self, indexed: int) -> bool:
+        """Whether a compaction, or the summary of one, is not among the lines before."""
+        if not self.compactions:
+            return False
+        newest = self.compactions[-1].line
+        return newest >= indexed or any(at >= indexed for at in self._summary_below(newest))
 
     def _silent_below(self, leaf: int) -> array[int]:
         """Attachments and system records that hang below a leaf with no one speaking."""

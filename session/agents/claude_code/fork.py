@@ -243,14 +243,20 @@ def last_kept_turn(transcript: Transcript, cut: Cut) -> str | None:
 
 
 def _bridges(transcript: Transcript, plan: NativePlan) -> dict[int, bytes]:
-    """New parents for lines after a gap that the caller chose to bridge."""
+    """New parents, where the caller chose to bridge: for lines after a gap, and for records that
+    a compaction preserves though the way to them is lost."""
     if plan.selection.gap is None:
         return {}
     bridges = {}
-    for line in transcript.gaps:
-        if transcript.parents[line] >= 0 and plan.selection.has(line):
-            parent = transcript.uuid_at(transcript.parents[line])
-            bridges[line] = orjson.dumps(parent)
+    kept, parents = plan.selection.has, transcript.parents
+    for line in {*transcript.gaps, *transcript.preserved_by(plan.cut.lines)}:
+        if not kept(line) or parents[line] < 0:
+            continue
+        parent = parents[line]
+        while parent >= 0 and not kept(parent):
+            parent = parents[parent]
+        if parent != parents[line] or line in transcript.gaps:
+            bridges[line] = orjson.dumps(transcript.uuid_at(parent) if parent >= 0 else None)
     return bridges
 
 

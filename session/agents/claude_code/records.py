@@ -187,7 +187,8 @@ def id_of(uid: str) -> int:
 def kind_of(record: Record) -> int:
     """Kind and flags of a record."""
     type_ = record.get("type")
-    if not isinstance(record.get("uuid"), str):
+    uid = record.get("uuid")
+    if not (isinstance(uid, str) and uid):
         return _KIND_BY_TYPE.get(type_, OTHER) if isinstance(type_, str) else OTHER
     side = SIDECHAIN if record.get("isSidechain") is True else 0
     if type_ == "user":

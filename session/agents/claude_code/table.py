@@ -230,13 +230,12 @@ class LineTable(Links):
         if not (self.has_own or flagged & SIDECHAIN):
             session = record.get("sessionId")
             self.has_own = not isinstance(session, str) or session == self.awaited
-            self.has_own |= self.own_ids is not None and session in self.own_ids
-        parent_uid = record.get("parentUuid")
+            if isinstance(session, str) and self.own_ids is not None:
+                self.has_own |= session in self.own_ids
+        parent_uid = _id_at(record, "parentUuid")
         if parent_uid is None and kind == COMPACT:
-            parent_uid = record.get("logicalParentUuid")
-        line = self._place(
-            offset, flagged, record["uuid"], parent_uid if isinstance(parent_uid, str) else None
-        )
+            parent_uid = _id_at(record, "logicalParentUuid")
+        line = self._place(offset, flagged, record["uuid"], parent_uid)
         if line >= 0:
             if flagged == PROMPT:
                 self.prompt_ids.append(_prompt_id(record))
@@ -244,8 +243,8 @@ class LineTable(Links):
 
     def _goes_on(self, record: Record) -> bool:
         """Whether a prompt was typed while a turn ran: it carries that turn's promptId."""
-        id_, parent_uid = _prompt_id(record), record.get("parentUuid")
-        if not id_ or not isinstance(parent_uid, str):
+        id_, parent_uid = _prompt_id(record), _id_at(record, "parentUuid")
+        if not id_ or parent_uid is None:
             return False
         line = self._find_parent(parent_uid)
         if line < 0 or self.kinds[line] & (SIDECHAIN | LOCAL):
@@ -269,16 +268,15 @@ class LineTable(Links):
             return False
         if kind not in TREE:
             return True
-        parent_uid = record.get("parentUuid")
-        parent = self._find_parent(parent_uid) if isinstance(parent_uid, str) else -1
+        parent = self._find_parent(_id_at(record, "parentUuid"))
         foreign = parent < 0 or self.kinds[parent] & KIND == FOREIGN
         self.mixed |= not foreign
         return foreign
 
     def _add_foreign(self, offset: int, record: Record) -> None:
-        uid, parent_uid = record.get("uuid"), record.get("parentUuid")
-        id_, line = id_of(uid) if isinstance(uid, str) else 0, len(self.kinds)
-        parent = self._find_parent(parent_uid) if isinstance(parent_uid, str) and id_ else -1
+        uid, line = _id_at(record, "uuid"), len(self.kinds)
+        id_ = id_of(uid) if uid else 0
+        parent = self._find_parent(_id_at(record, "parentUuid")) if uid else -1
         if parent < 0:
             self.foreign[line] = record["sessionId"]
         known = self._find(id_) if id_ else None
@@ -497,9 +495,15 @@ class LineTable(Links):
             self.cleared, self.pointer, self.explicit = True, None, False
 
 
+def _id_at(record: Record, name: str) -> str | None:
+    """The id that a record has there; an empty one is none."""
+    uid = record.get(name)
+    return uid if isinstance(uid, str) and uid else None
+
+
 def _prompt_id(record: Record) -> int:
-    prompt_id = record.get("promptId")
-    return id_of(prompt_id) if isinstance(prompt_id, str) else 0
+    prompt_id = _id_at(record, "promptId")
+    return id_of(prompt_id) if prompt_id else 0
 
 
 def _restarts(piece: bytes) -> Iterator[int]:
