@@ -27,13 +27,14 @@ if TYPE_CHECKING:
     import logging
 
     from session import effects, staging
-    from session.agents.claude_code import checking, fork, packed, repair, rewind
+    from session.agents.claude_code import checking, fork, packed, rewind
     from session.agents.claude_code import glance as glances
     from session.agents.claude_code import history as histories
     from session.agents.claude_code import texts as text
     from session.agents.claude_code import transcript as transcripts
     from session.agents.claude_code.cut import Cut
     from session.agents.claude_code.history import History
+    from session.agents.claude_code.repairing import plan as repairs
     from session.agents.claude_code.transcript import Transcript
     from session.effects import Effect
     from session.model import Repairs
@@ -49,7 +50,7 @@ else:
     glances = later("session.agents.claude_code.glance")
     histories = later("session.agents.claude_code.history")
     packed = later("session.agents.claude_code.packed")
-    repair = later("session.agents.claude_code.repair")
+    repairs = later("session.agents.claude_code.repairing.plan")
     text = later("session.agents.claude_code.texts")
     rewind = later("session.agents.claude_code.rewind")
     staging = later("session.staging")
@@ -402,7 +403,7 @@ class ClaudeCode:
         work: Work,
     ) -> ForkPlan:
         with history.transcript.while_read():
-            return repair.planned(
+            return repairs.planned(
                 self.store,
                 history,
                 child_id=child_id,
@@ -416,7 +417,7 @@ class ClaudeCode:
     def build_fork(self, history: History, plan: ForkPlan, work: Work) -> Built:
         if plan.stage.destination is None:
             return Built(0, 0, [])
-        build = fork.build if plan.repairs is None else repair.build
+        build = fork.build if plan.repairs is None else repairs.build
         with history.transcript.while_read():
             built, child = build(self.store, history.transcript, plan.native, work)
         # Known already under the name that it will get; until then nothing asks for it.

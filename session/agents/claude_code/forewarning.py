@@ -6,9 +6,10 @@ thinking is looked for in the bytes as they are copied, which costs a search for
 
 from __future__ import annotations
 
-from session.agents.claude_code import blocks, records
+from session.agents.claude_code import records
 from session.agents.claude_code.cut import Cut, Selection
 from session.agents.claude_code.records import ASSISTANT, KIND, PROMPT
+from session.agents.claude_code.repairing import blocks
 from session.agents.claude_code.transcript import Transcript
 from session.model import Warn
 

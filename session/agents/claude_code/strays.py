@@ -1,167 +1,126 @@
-"""A session's file that cannot be used as it is: its records stand partly in other files, or
-in an encoding that no agent writes.  A temporary copy then stands in for it."""
+"""Records of a session that a program wrote into the file of another one."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import re
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+import orjson
+
 from session import osfile
 from session.agents.claude_code import passing, records
-from session.agents.claude_code.checking.strays import Sibling, candidates
 from session.agents.claude_code.history import History
-from session.agents.claude_code.plain_text import as_utf8
-from session.agents.claude_code.records import KIND, TREE
-from session.agents.claude_code.splice import encoded
-from session.agents.claude_code.store import ClaudeStore
-from session.agents.claude_code.transcript import Transcript
-from session.errors import StorageError
-from session.model import Repairs
-from session.scratch import Scratch
+from session.agents.claude_code.records import PROMPT, TREE
+from session.agents.claude_code.store import ClaudeStore, is_session_id
 from session.values import value
 from session.work import Work
 
-_WINDOW = 1 << 20
+_CWD = re.compile(rb'"cwd"\s*:\s*("(?:[^"\\]|\\.)*")')
 
 
 @value
-class Stray:
-    """A record of the session in another file: its id and time, and where it stands."""
+class Sibling:
+    """Another transcript that may hold records of the session."""
 
-    id: str
-    at: str
     path: Path
-    offset: int
+    native_id: str
     size: int
 
 
 @value
-class Strays:
-    """What a session's copy is made of; `path` None: no copy was needed."""
+class Stray:
+    """A record of the session in another file: its id and time, and where it stands there."""
 
-    path: Path | None
-    count: int
-    files: tuple[Path, ...]
+    id: str
+    at: str
+    path: Path
+    line: int
+    offset: int
+    size: int
+    is_prompt: bool
 
 
-def usable_copy(
-    store: ClaudeStore, history: History, wanted: Repairs, scratch: Scratch, work: Work
-) -> Strays:
-    """Make the copy that a repair works on, where it needs one.
+@value
+class Found:
+    """What of the session a sibling holds, and the directory that the sibling names first."""
 
-    Raises StorageError when there is no room for it, OSError, Cancelled.
+    strays: list[Stray]
+    cwd: str | None
+
+
+def candidates(store: ClaudeStore, history: History) -> list[Sibling]:
+    """The other sessions' files of the session's project folder, and of the folder of the
+    directory in which it goes on."""
+    path = history.transcript.path
+    if path.parent.parent != store.projects:
+        return []
+    folders = {str(path.parent)}
+    if history.transcript.last_cwd is not None:
+        folders.add(str(store.folder_for(history.transcript.last_cwd)))
+    found: list[Sibling] = []
+    for folder in sorted(folders):
+        with contextlib.suppress(OSError), os.scandir(folder) as entries:
+            for entry in entries:
+                native_id = entry.name.removesuffix(".jsonl")
+                if native_id in (entry.name, history.native_id) or not is_session_id(native_id):
+                    continue
+                with contextlib.suppress(OSError):
+                    state = entry.stat()
+                    if stat.S_ISREG(state.st_mode) and osfile.may_read(entry.path, state):
+                        found.append(Sibling(Path(entry.path), native_id, state.st_size))
+    return sorted(found, key=lambda sibling: str(sibling.path))
+
+
+def search(
+    history: History, sibling: Sibling, seen: set[str], work: Work, done: int, total: int
+) -> Found:
+    """What of the session stands in a sibling, less records whose ids are in `seen`.
+
+    A copy of the file under another name, which kept its ids, holds no strays.  `done` of
+    `total` bytes were searched before.  Raises OSError, Cancelled.
     """
-    transcript = history.transcript
-    strays: list[Stray] = []
-    if wanted.has("collect_strays"):
-        strays = sorted(find_strays(store, history, work), key=lambda stray: stray.at)
-    if not strays and not transcript.other_encoding:
-        return Strays(None, 0, ())
-    # Of UTF-16 a character may take two bytes and as UTF-8 three.
-    size = transcript.path.stat().st_size * (2 if transcript.other_encoding else 1)
-    size += sum(stray.size for stray in strays)
-    folder = scratch.folder()
-    free = osfile.free_bytes(folder)
-    if free < size + (1 << 16):
-        raise StorageError(
-            f"The repair needs {size:,} bytes in {folder} for a time, and {free:,} are free.",
-            path=str(folder),
-            errno=28,
-        )
-    path = folder / f"{history.native_id}.jsonl"
-    with osfile.writing(path) as file:
-        for block in _merged(transcript, strays, work):
-            file.write(block)
-    return Strays(path, len(strays), tuple(dict.fromkeys(stray.path for stray in strays)))
-
-
-def find_strays(store: ClaudeStore, history: History, work: Work) -> Iterator[Stray]:
-    """The records of which a check tells that they stand elsewhere.  Raises Cancelled."""
-    seen: set[str] = set()
-    for sibling in candidates(store, history):
-        found: list[Stray] = []
-        # A file that cannot be read has nothing to give.
-        with contextlib.suppress(OSError):
-            found = list(_strays_in(sibling, history, seen, work))
-        seen.update(stray.id for stray in found)
-        yield from found
-
-
-def _strays_in(sibling: Sibling, history: History, seen: set[str], work: Work) -> Iterator[Stray]:
-    needle, its_own = encoded(history.native_id), encoded(sibling.native_id)
+    own, its = _naming(history.native_id), _naming(sibling.native_id)
     found: dict[str, Stray] = {}
     has_own = False
-    for block in passing.blocks(sibling.path, (needle,)):
-        work.checkpoint(min(block.read, sibling.size), sibling.size, "Looking for stray records")
-        has_own = has_own or its_own in block.data
-        if needle not in block.data:
-            continue
-        at = block.offset
-        for line in block.data.split(b"\n"):
-            if needle in line and (record := records.parse(line)) is not None:
-                uid = record.get("uuid")
-                if (
-                    isinstance(uid, str)
-                    and record.get("sessionId") == history.native_id
-                    and records.kind_of(record) & KIND in TREE
-                    and uid not in seen
-                    and uid not in found
-                    and history.transcript.find(uid) is None
-                ):
-                    time = records.time_of(record) or ""
-                    found[uid] = Stray(uid, time, sibling.path, at, len(line))
-            at += len(line) + 1
-    # A file without records of its own is a copy of the session under another name.
-    if has_own:
-        yield from found.values()
+    cwd: bytes | None = None
+    for block in passing.blocks(sibling.path, own):
+        read = done + min(block.read, sibling.size)
+        work.checkpoint(read, total, "Searching the other sessions of the folder")
+        if cwd is None and (match := _CWD.search(block.data)):
+            cwd = match[1]
+        has_own = has_own or any(name in block.data for name in its)
+        if any(name in block.data for name in own):
+            for stray in _in_block(history, sibling.path, block, own):
+                if stray.id not in seen:
+                    found.setdefault(stray.id, stray)
+    place: str | None = None
+    if cwd is not None:
+        with contextlib.suppress(ValueError):
+            place = orjson.loads(cwd)
+    return Found(list(found.values()) if has_own else [], place)
 
 
-def _blocks(path: Path) -> Iterator[tuple[int, bytes]]:
-    """A file in blocks of whole lines, each with its offset."""
-    with path.open("rb") as file:
-        offset = 0
-        while block := file.read(_WINDOW):
-            block += file.readline()
-            yield offset, block
-            offset += len(block)
+def _naming(native_id: str) -> tuple[bytes, bytes]:
+    """How a record names its session, as the program writes and as other tools do."""
+    return (f'"sessionId":"{native_id}"'.encode(), f'"sessionId": "{native_id}"'.encode())
 
 
-def _merged(transcript: Transcript, strays: list[Stray], work: Work) -> Iterator[bytes]:
-    """The session's lines with each stray before the first line that is later than it."""
-    waiting = list(reversed(strays))
-    size = os.stat(transcript.path).st_size
-    blocks = (block for _, block in _blocks(transcript.path))
-    done = 0
-    for block in as_utf8(transcript.path) if transcript.other_encoding else blocks:
-        done += len(block)
-        work.checkpoint(min(done, size), size, "Collecting the session's records")
-        if not waiting:
-            yield block
-            continue
-        for line in block.removesuffix(b"\n").split(b"\n"):
-            if waiting and (at := _time_in(line)) is not None:
-                while waiting and waiting[-1].at < at:
-                    yield _text_of(waiting.pop())
-            yield line + b"\n"
-    while waiting:
-        yield _text_of(waiting.pop())
-
-
-def _time_in(line: bytes) -> str | None:
-    record = records.parse(line)
-    return records.time_of(record) if record is not None else None
-
-
-def _text_of(stray: Stray) -> bytes:
-    with stray.path.open("rb") as file:
-        file.seek(stray.offset)
-        text = file.read(stray.size)
-    if records.parse(text) is None:
-        raise StorageError(
-            f"{stray.path} was rewritten while it was read. Try again.",
-            path=str(stray.path),
-            errno=None,
-        )
-    return text + b"\n"
+def _in_block(
+    history: History, path: Path, block: passing.Block, own: tuple[bytes, bytes]
+) -> Iterator[Stray]:
+    offset = block.offset
+    for number, line in enumerate(block.data.split(b"\n"), block.first):
+        if own[0] in line or own[1] in line:
+            record = records.parse(line)
+            # Other places of a record may name a session too, such as where a fork came from.
+            if record is not None and record.get("sessionId") == history.native_id:
+                kind = records.kind_of(record) & records.KIND
+                if kind in TREE and history.transcript.find(record["uuid"]) is None:
+                    at = records.time_of(record) or ""
+                    size, prompt = len(line), kind == PROMPT
+                    yield Stray(record["uuid"], at, path, number, offset, size, prompt)
+        offset += len(line) + 1

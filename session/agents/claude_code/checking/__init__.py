@@ -12,15 +12,16 @@ from session.agents.claude_code.checking import (
     companions,
     conversation,
     lines,
+    neighbours,
     places,
     sizes,
-    strays,
     tree,
 )
 from session.agents.claude_code.checking.findings import Findings
 from session.agents.claude_code.checking.walk import physical_lines
 from session.agents.claude_code.history import History
 from session.agents.claude_code.store import ClaudeStore
+from session.agents.claude_code.strays import candidates
 from session.model import Finding
 from session.store.native_files import NO_FILE
 from session.work import Work
@@ -38,7 +39,7 @@ def check(store: ClaudeStore, history: History, *, siblings: bool, work: Work) -
     if identity is None or identity == NO_FILE:
         return []
     findings = Findings(transcript)
-    others = strays.candidates(store, history) if siblings else []
+    others = candidates(store, history) if siblings else []
     size = identity.size
     total = size + sum(other.size for other in others)
     tree.look(transcript, findings)
@@ -61,7 +62,7 @@ def check(store: ClaudeStore, history: History, *, siblings: bool, work: Work) -
     named.finish()
     places.look(store, history, findings)
     if others:
-        strays.look(history, others, findings, done=size, total=total, work=work)
+        neighbours.look(history, others, findings, done=size, total=total, work=work)
     return findings.sorted()
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from attrs import define
 
-from session.agents.claude_code import blocks, records
+from session.agents.claude_code import records
 from session.agents.claude_code.checking.findings import Findings, named, size
 from session.agents.claude_code.checking.walk import Physical
 from session.agents.claude_code.history import History
@@ -20,6 +20,7 @@ from session.agents.claude_code.records import (
     SPOKEN,
     Record,
 )
+from session.agents.claude_code.repairing import blocks
 
 _OFF, _ASIDE = -1, -2
 _READ_WHOLE = 5 << 20

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from session.agents.claude_code import blocks, stripping
+from session.agents.claude_code.repairing import blocks, stripping
 from tests.session.agents.spelling import Pairs, Raw, Style, spell
 
 texts = st.text(st.characters(exclude_categories=()), max_size=8) | st.sampled_from(

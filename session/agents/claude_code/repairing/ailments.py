@@ -6,9 +6,8 @@ from collections.abc import Iterable, Iterator
 
 from attrs import define, field
 
-from session.agents.claude_code import blocks, records, stripping
+from session.agents.claude_code import records
 from session.agents.claude_code.cut import Selection
-from session.agents.claude_code.mending import cleaned, is_clean, pieces
 from session.agents.claude_code.records import (
     ASSISTANT,
     DUPLICATE,
@@ -19,6 +18,8 @@ from session.agents.claude_code.records import (
     TREE,
     Record,
 )
+from session.agents.claude_code.repairing import blocks, stripping
+from session.agents.claude_code.repairing.mending import cleaned, is_clean, pieces
 from session.agents.claude_code.transcript import Transcript
 from session.work import Work
 

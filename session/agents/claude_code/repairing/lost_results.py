@@ -8,7 +8,7 @@ from array import array
 
 import orjson
 
-from session.agents.claude_code import blocks, records
+from session.agents.claude_code import records
 from session.agents.claude_code.records import (
     ASSISTANT,
     ATTACHMENT,
@@ -18,6 +18,7 @@ from session.agents.claude_code.records import (
     SYSTEM,
     Record,
 )
+from session.agents.claude_code.repairing import blocks
 from session.agents.claude_code.transcript import Transcript
 
 _TEXT = (

@@ -8,16 +8,8 @@ from typing import Any
 
 from attrs import define, field
 
-from session.agents.claude_code import blocks, lost_results, preserving, records, stripping
-from session.agents.claude_code.ailments import (
-    Ailments,
-    by_line,
-    calls_by_line,
-    is_unwanted,
-    unwanted_blocks,
-)
+from session.agents.claude_code import records
 from session.agents.claude_code.cut import Cut, Selection
-from session.agents.claude_code.mending import Mend
 from session.agents.claude_code.records import (
     ASSISTANT,
     COMPACT,
@@ -27,6 +19,15 @@ from session.agents.claude_code.records import (
     TREE,
     Record,
 )
+from session.agents.claude_code.repairing import blocks, lost_results, preserving, stripping
+from session.agents.claude_code.repairing.ailments import (
+    Ailments,
+    by_line,
+    calls_by_line,
+    is_unwanted,
+    unwanted_blocks,
+)
+from session.agents.claude_code.repairing.mending import Mend
 from session.agents.claude_code.splice import encoded
 from session.agents.claude_code.transcript import Transcript
 from session.model import Repairs

@@ -16,16 +16,16 @@ from attrs import evolve
 from session import osfile
 from session.agents.base import Built, ForkPlan, Summary
 from session.agents.claude_code import fork
-from session.agents.claude_code.ailments import Ailments, look
 from session.agents.claude_code.cut import Cut, Selection, dropped_prompt, select
 from session.agents.claude_code.history import History
-from session.agents.claude_code.mending import Mend, mended
 from session.agents.claude_code.records import DUPLICATE, KIND, PROMPT, TORN
-from session.agents.claude_code.regrowing import Regrown, regrow
-from session.agents.claude_code.repair_words import Counts, noted
+from session.agents.claude_code.repairing.ailments import Ailments, look
+from session.agents.claude_code.repairing.mending import Mend, mended
+from session.agents.claude_code.repairing.regrowing import Regrown, regrow
+from session.agents.claude_code.repairing.whole_copy import Strays, usable_copy
+from session.agents.claude_code.repairing.words import Counts, noted
 from session.agents.claude_code.splice import Editor
 from session.agents.claude_code.store import ClaudeStore
-from session.agents.claude_code.strays import Strays, usable_copy
 from session.agents.claude_code.transcript import Transcript
 from session.errors import SessionDamaged
 from session.faults import fault
