@@ -222,17 +222,27 @@ async def operation(service: Service, name: str) -> str:
             "`turntree operations` lists them",
             field="operation_id",
         )
+    return _one(name, await _operations(service, name), "operation_id")
+
+
+async def is_operation(service: Service, name: str) -> bool:
+    """Whether `name` is an operation's id or begins one."""
+    return len(name) >= _LEAST and bool(await _operations(service, name))
+
+
+async def _operations(service: Service, name: str) -> list[str]:
+    """The ids of operations that `name` is or else begins."""
     found: list[str] = []
     cursor = None
     while True:
         page = await service.list_operations(limit=PAGE, cursor=cursor)
         ids = [op.operation_id for op in page.operations]
         if name in ids:
-            return name
+            return [name]
         found += [id for id in ids if id.startswith(name)]
         cursor = page.next_cursor
         if cursor is None:
-            return _one(name, found, "operation_id")
+            return found
 
 
 def _one(name: str, found: list[str], field: str) -> str:

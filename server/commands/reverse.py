@@ -12,7 +12,7 @@ from server.commands import completion, names, options
 from server.commands.invocation import Invocation
 from server.render import reversal as render
 from server.render.reversal import Aside, Context
-from session.errors import TurntreeError
+from session.errors import SessionNotFound, TurntreeError
 from session.model import Operation, UndoResult
 from session.service import Service
 
@@ -141,9 +141,18 @@ async def _target(
     service: Service, session: str | None, operation: str | None
 ) -> tuple[str | None, str | None]:
     """The session or the operation that undo and redo are about."""
-    if session is not None:
+    if session is None:
+        return None, await names.operation(service, operation or "")
+    try:
         return await names.session(service, session), None
-    return None, await names.operation(service, operation or "")
+    except SessionNotFound as error:
+        # `operations` lists ids of both kinds; what is undone must not depend on a guess.
+        if await names.is_operation(service, session):
+            raise SessionNotFound(
+                f"'{session}' is an operation's id; give it as --operation {session}",
+                session_id=session,
+            ) from error
+        raise
 
 
 async def _context(service: Service, verb: str, preview: UndoResult) -> Context:

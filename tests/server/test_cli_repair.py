@@ -91,6 +91,8 @@ def test_undoing_a_repair_by_its_session_names_the_operation_to_undo(
     ran = turntree(world, "undo", child)
     assert ran.code == 1
     command = ran.err.strip().rpartition("turntree ")[2].rstrip(".")
+    operation = command.split()[-1]
+    assert f"give it as --operation {operation}" in turntree(world, "undo", operation).err
     assert turntree(world, *command.split()).code == 0
     assert turntree(world, "turns", child).code == 1
 

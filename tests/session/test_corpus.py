@@ -73,3 +73,14 @@ async def test_reading_writes_nothing(service: Service, world: World, name: str)
         await service.read_turn(case.session_id, turn.turn_id)
     await service.list_branches(case.session_id)
     assert (store_hash(world.store), inodes(world)) == before
+
+
+@pytest.mark.parametrize(
+    "name", ["a_file_of_nul_bytes", "f020_utf16_little_endian", "f047_an_empty_file"]
+)
+async def test_a_file_in_which_the_agent_finds_no_message_is_not_said_to_be_resumable(
+    service: Service, world: World, name: str
+) -> None:
+    case = CASES[name](world)
+    resume = (await service.get_session(case.session_id)).session.resume
+    assert (resume.resumable, resume.reason) == (False, "it holds no message")

@@ -329,7 +329,8 @@ class ClaudeCode:
             reason = "its file cannot be read"
         elif summary.turn_count == 0 and not os.path.lexists(summary.path):
             command = ["claude", "--session-id", native_id]
-        elif summary.turn_count == 0 and summary.revision is None:
+        elif summary.turn_count == 0 and None in (summary.revision, summary.created_at):
+            # Not one record with a time: the agent finds no conversation in the file.
             reason = "it holds no message"
         if reason is None and cwd is not None and not os.path.isdir(cwd):
             reason = f"its directory {cwd} does not exist"
