@@ -194,12 +194,15 @@ an editor that knows nothing of them shows nothing of them, and no snippet holds
 
 @value
 class Match:
-    """A turn that a search found; `turn_number` is None on an abandoned branch."""
+    """A turn that a search found, with its session's title and time of the last message;
+    `turn_number` is None on an abandoned branch."""
 
     session_id: str
     turn_id: str
     turn_number: int | None
     snippet: str
+    title: str | None = None
+    updated_at: str | None = None
 
 
 @value

@@ -57,7 +57,7 @@ async def search(context: Context, order: Order, work: Work) -> MatchPage:
     if not terms:
         raise InvalidParams(f"query: {order.query!r} holds no word to search for.", field="query")
     cursor = _read(order)
-    files, below = await context.catalog.files(order.agents, order.cwd, work)
+    _, below = await context.catalog.files(order.agents, order.cwd, work)
     wanted = None
     if order.session_id is not None:
         located = await context.catalog.find(order.session_id, "search_turns")
@@ -68,9 +68,7 @@ async def search(context: Context, order: Order, work: Work) -> MatchPage:
         # An index in memory would have to be made of every session, by every process.
         raise refusal
     session = _Session(context.home, dict(_by_path(below)), refusal is None, work)
-    return await work.in_thread(
-        session.page, [file for _, file in files], order, terms, cursor, wanted is not None
-    )
+    return await work.in_thread(session.page, order, terms, cursor, wanted is not None)
 
 
 def _by_path(
@@ -101,7 +99,6 @@ class _Session:
 
     def page(
         self,
-        all_files: list[CachedFile],
         order: Order,
         terms: list[words.Term],
         cursor: _Cursor | None,
@@ -122,8 +119,9 @@ class _Session:
         matches = [match for row in shown if (match := self._match(row, terms)) is not None]
         more = len(found) > order.limit
         after = _Cursor(place.query, place.newest, place.offset + len(shown))
-        waiting = len(database.stale(self._known, all_files))
-        total = sum(file.kind != "subagent" for file in all_files)
+        files = [file for _, file in self._files.values()]
+        waiting = len(database.stale(self._known, files))
+        total = sum(file.kind != "subagent" for file in files)
         return MatchPage(
             matches=matches,
             next_cursor=_written(after) if more else None,
@@ -194,6 +192,8 @@ class _Session:
             turn_id=row.turn_id,
             turn_number=number,
             snippet=words.snippet(said, terms),
+            title=file.title,
+            updated_at=file.changed_at or None,
         )
 
 

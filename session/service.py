@@ -150,7 +150,7 @@ class Service:
         cursor: str | None = None,
     ) -> SessionPage:
         self._require_known(agents, "list_sessions")
-        real = osfile.real_path(os.path.expanduser(cwd)) if cwd is not None else None
+        real = _real_directory(cwd)
         wanted = Query(real, query, kinds or ["main"], forked_from, include_staged)
         page = await self.context.catalog.page(agents, wanted, limit, cursor, Work())
         if self._indexing is not None and (page.indexing or self.context.catalog.has_news):
@@ -211,7 +211,7 @@ class Service:
         cursor: str | None = None,
     ) -> MatchPage:
         self._require_known(agents, "search_turns")
-        real = osfile.real_path(os.path.expanduser(cwd)) if cwd is not None else None
+        real = _real_directory(cwd)
         order = searching.Order(query, real, agents, session_id, limit, cursor)
         page = await searching.search(self.context, order, Work())
         if page.indexing is not None and self._indexing is not None:
@@ -419,3 +419,14 @@ class Service:
         if agents is not None and not {a.name for a in self.context.catalog.agents} & {*agents}:
             for name in agents:
                 self.context.catalog.agent(name, operation)
+
+
+def _real_directory(cwd: str | None) -> str | None:
+    """The directory below which sessions are asked for; a server has none of its own to be
+    relative to."""
+    if cwd is None:
+        return None
+    path = os.path.expanduser(cwd)
+    if not os.path.isabs(path):
+        raise InvalidParams(f"cwd: {cwd!r} is not an absolute path", field="cwd")
+    return osfile.real_path(path)

@@ -32,9 +32,13 @@ def matches(result: MatchPage, short: bool, again: str) -> list[Block]:
 def _heading(match: Match, short: bool) -> Line:
     name = words.short(match.session_id) if short else words.native(match.session_id)
     turn = _turn(match, short)
-    if match.turn_number is None:
-        return [(name, "id"), "  ", (f"turn {turn}, on an abandoned branch", "dim")]
-    return [(name, "id"), "  ", (f"turn {turn}", "dim")]
+    where = f"turn {turn}, on an abandoned branch" if match.turn_number is None else f"turn {turn}"
+    told: list[Span] = [(name, "id"), "  ", (where, "dim")]
+    if match.updated_at:
+        told.append((f" · {words.ago(match.updated_at)}", "dim"))
+    if match.title:
+        told += ["  ", words.line(match.title)]
+    return told
 
 
 def _turn(match: Match, short: bool) -> str:

@@ -156,7 +156,7 @@ def test_the_command_indexes_first_and_shows_what_it_found(world: World, store: 
     ran = turntree(world, "search", "common", '"words 7"')
     assert (ran.code, ran.err) == (0, "")
     native = store[7].partition(":")[2]
-    assert ran.lines[0].split() == [native, "turn", "1"]
+    assert ran.lines[0] == f"{native}  turn 1 · 2026-01-31  common words 7"
     assert ran.lines[1].strip() == "common words 7"
     assert ran.lines[-1] == f"Show one: turntree show {native[:8]} 1"
     shown = turntree(world, *ran.lines[-1].split()[3:])
@@ -180,7 +180,7 @@ def test_a_search_goes_on_where_the_page_ended(world: World, store: list[str]) -
     more = next(line for line in ran.lines if line.startswith("More: "))
     assert "turntree search 'common words' --limit 30 --cursor " in more
     rest = turntree(world, "search", "common words", "--limit", "30", "--cursor", more.split()[-1])
-    assert ran.out.count("turn 1\n") + rest.out.count("turn 1\n") == COUNT
+    assert ran.out.count("  turn 1 ·") + rest.out.count("  turn 1 ·") == COUNT
 
 
 def test_a_search_that_finds_nothing_says_so(world: World, store: list[str]) -> None:

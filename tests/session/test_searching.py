@@ -45,7 +45,14 @@ async def test_turns_are_found_by_prompt_and_by_answer(service: Service, world: 
     t.write(world.store)
     await index(service)
     assert await matches(service, "RETRY") == [
-        Match(sid(t), first, 1, f"add a {HIT}retry{HIT_END}")
+        Match(
+            sid(t),
+            first,
+            1,
+            f"add a {HIT}retry{HIT_END}",
+            title="add a retry",
+            updated_at=t.messages()[-1]["timestamp"],
+        )
     ]
     assert [m.turn_id for m in await matches(service, "backoff")] == [first]
     assert [m.turn_id for m in await matches(service, "welc*")] == [second]
@@ -183,16 +190,19 @@ async def test_a_search_keeps_to_a_directory_an_agent_and_a_session(
     assert await ids(agents=[]) == set()
     with pytest.raises(SessionNotFound):
         await ids(session_id=new_id(8))
+    with pytest.raises(InvalidParams, match="absolute"):
+        await ids(cwd="somewhere")
 
 
 async def test_a_session_that_is_asked_for_is_indexed_first(service: Service, world: World) -> None:
     t, other = told(world, "word one", seed=1), told(world, "word two", seed=2)
     page = await service.search_turns("word", session_id=sid(t))
     assert [m.session_id for m in page.matches] == [sid(t)]
-    assert page.indexing is not None
-    assert (page.indexing.done, page.indexing.total) == (1, 2)
+    assert page.indexing is None  # of what is searched
     page = await service.search_turns("word")
     assert [m.session_id for m in page.matches] == [sid(t)]
+    assert page.indexing is not None
+    assert (page.indexing.done, page.indexing.total) == (1, 2)
     await index(service)
     assert {m.session_id for m in await matches(service, "word")} == {sid(t), sid(other)}
 
