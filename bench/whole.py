@@ -28,7 +28,7 @@ def main() -> None:
     agent = ClaudeCode(ClaudeStore(root))
     began = time.perf_counter()
     database = sqlite3.connect(home / "turntree.db", isolation_level=None, check_same_thread=False)
-    files = sorted(agent.store.files([]), key=lambda file: file.identity.mtime_ns)
+    files = sorted(agent.store.files([], {}), key=lambda file: file.identity.mtime_ns)
     guard = threading.Lock()
 
     def work() -> None:
