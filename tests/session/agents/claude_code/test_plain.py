@@ -283,3 +283,10 @@ def test_without_the_extension_a_session_is_read_all_the_same() -> None:
         [sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True
     )
     assert said.stdout.strip() == "None"
+
+
+def test_the_extension_is_there_to_be_tested() -> None:
+    assert plain.native is not None, (
+        "the extension was not built, so that its tests prove nothing: install a C compiler and "
+        "Python's headers (python3-dev), then `make clean`"
+    )
