@@ -222,14 +222,11 @@ class Catalog:
         wanted = _Filter(query)
         forks = await self._store.run(lineage.all_forks)
         skipped: list[Skipped] = []
-        searched: list[Searched] = []
         total = pending = 0
         orders: list[list[_Found]] = []
         for agent in self._agents.values():
             if agents is not None and agent.name not in agents:
                 continue
-            info = agent.info()
-            searched.append(Searched(agent.name, info.store, info.available))
             listing = await self.scan(agent, work)
             skipped += listing.skipped
             total += len(listing.files)
@@ -266,7 +263,7 @@ class Catalog:
             sessions=sessions,
             next_cursor=page[-1][0] if rest else None,
             skipped=skipped,
-            searched=searched if empty else None,
+            searched=self.stores(agents) if empty else None,
             indexing=Indexing(max(0, total - pending), total) if pending else None,
         )
 
@@ -304,6 +301,11 @@ class Catalog:
     def unindexed(self) -> dict[str, list[str]]:
         """Files whose counts the newest listing did not know, by agent; no agent without one."""
         return {name: paths for name, paths in self._unindexed.items() if paths}
+
+    def stores(self, agents: list[str] | None) -> list[Searched]:
+        """Where sessions are looked for."""
+        chosen = [a.info() for a in self.agents if agents is None or a.name in agents]
+        return [Searched(info.agent, info.store, info.available) for info in chosen]
 
     async def scan(self, agent: Agent, work: Work) -> Listing:
         """All files of an agent, as they are now."""

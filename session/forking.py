@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import uuid
 from typing import Any
 
@@ -50,6 +51,7 @@ from session.work import Work
 
 Forked = ForkResult | RepairResult
 
+_REPAIRED = re.compile(r"(?: \(repaired(?: \d+)?\))+$")
 _LONGEST_TITLE = 180
 """Of the parent's title in the child's, so that what is added shows in a listing."""
 
@@ -282,6 +284,8 @@ def _planned(
 
 def _numbered(title: str, word: str, taken: set[str | None]) -> str:
     """`title` with " (word)", or the first " (word N)" that no other session has."""
+    if word == "repaired":
+        title = _REPAIRED.sub("", title)  # to repair twice says no more than to repair once
     title = title[:_LONGEST_TITLE].rstrip()
     candidate, number = f"{title} ({word})", 1
     while candidate in taken:

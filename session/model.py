@@ -209,6 +209,7 @@ class Match:
 class MatchPage:
     matches: list[Match]
     next_cursor: str | None
+    searched: list[Searched] | None = None
     indexing: Indexing | None = None
 
 
@@ -417,6 +418,6 @@ def fields_of(value: Any) -> dict[str, Any]:
 
 _OMITTED: dict[type, tuple[str, ...]] = {
     SessionPage: ("searched", "indexing"),
-    MatchPage: ("indexing",),
+    MatchPage: ("searched", "indexing"),
     Change: ("forked_from",),
 }

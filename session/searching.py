@@ -8,6 +8,7 @@ import zlib
 from pathlib import Path
 
 import orjson
+from attrs import evolve
 
 from session import words
 from session.agents.base import Agent
@@ -68,7 +69,10 @@ async def search(context: Context, order: Order, work: Work) -> MatchPage:
         # An index in memory would have to be made of every session, by every process.
         raise refusal
     session = _Session(context.home, dict(_by_path(below)), refusal is None, work)
-    return await work.in_thread(session.page, order, terms, cursor, wanted is not None)
+    page = await work.in_thread(session.page, order, terms, cursor, wanted is not None)
+    if page.matches or cursor is not None:
+        return page
+    return evolve(page, searched=context.catalog.stores(order.agents))
 
 
 def _by_path(

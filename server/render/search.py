@@ -6,7 +6,7 @@ import re
 
 from server.render import words
 from server.render.layout import Blank, Block, Line, Lines, Span, note
-from server.render.sessions import more, progress
+from server.render.sessions import looked_in, more, progress
 from session.model import HIT, HIT_END, Match, MatchPage
 
 _HIT = re.compile(f"{HIT}([^{HIT_END}]*){HIT_END}")
@@ -18,7 +18,11 @@ def matches(result: MatchPage, short: bool, again: str) -> list[Block]:
     `short` cuts ids down; `again` is the command line to go on with.
     """
     if not result.matches:
-        return [note("Nothing found."), *progress(result.indexing)]
+        return [
+            note("Nothing found."),
+            *looked_in(result.searched or []),
+            *progress(result.indexing),
+        ]
     out: list[Block] = []
     for match in result.matches:
         out.append(Lines([_heading(match, short)]))

@@ -76,16 +76,22 @@ def progress(indexing: Indexing | None) -> list[Block]:
 
 def _nothing(below: str | None, searched: Sequence[Searched]) -> list[Block]:
     where = f" in {words.path(below)} or below it" if below else ""
-    out: list[Block] = [note(f"No sessions found{where}.")]
-    if searched:
-        rows: list[list[Line]] = [
-            [[s.agent], [words.path(s.store)], [("" if s.exists else "not found", "dim")]]
-            for s in searched
-        ]
-        out += [Blank(), note("Looked in"), _indented(rows), Blank()]
+    out: list[Block] = [note(f"No sessions found{where}."), *looked_in(searched)]
     if below:
+        out.append(Blank())
         out.append(note(("turntree sessions --all", "command"), " lists every directory's."))
     return out
+
+
+def looked_in(searched: Sequence[Searched]) -> list[Block]:
+    """The stores where something was looked for and not found."""
+    if not searched:
+        return []
+    rows: list[list[Line]] = [
+        [[s.agent], [words.path(s.store)], [("" if s.exists else "not found", "dim")]]
+        for s in searched
+    ]
+    return [Blank(), note("Looked in"), _indented(rows)]
 
 
 def _indented(rows: Sequence[Sequence[Line]]) -> Table:

@@ -185,7 +185,9 @@ def test_a_search_goes_on_where_the_page_ended(world: World, store: list[str]) -
 
 def test_a_search_that_finds_nothing_says_so(world: World, store: list[str]) -> None:
     ran = turntree(world, "search", "nowhere")
-    assert (ran.code, ran.out, ran.err) == (0, "Nothing found.\n", "")
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.lines[0] == "Nothing found."
+    assert ran.lines[-1].split()[0] == "claude-code"
     ran = turntree(world, "search", "--", "-")
     assert ran.code == 1
     assert "holds no word" in ran.err

@@ -777,6 +777,11 @@ async def test_a_second_repair_of_one_session_has_a_title_of_its_own(
     t.write(world.store)
     titles = [(await repair(service, t)).session for _ in range(2)]
     assert [s.title for s in titles if s] == ["question 1 (repaired)", "question 1 (repaired 2)"]
+    repaired = titles[-1]
+    assert repaired is not None
+    result = await service.repair_session(repaired.session_id, str(uuid.uuid4()))
+    assert result.session is not None
+    assert result.session.title == "question 1 (repaired 3)"
 
 
 @pytest.mark.asyncio
