@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 from collections.abc import Iterator
@@ -25,11 +26,15 @@ class Disk:
         self._ballast = path / "ballast"
 
     def fill(self, leave: int) -> None:
-        """Leave this many bytes, in whole pages."""
-        self.free()
-        room = os.statvfs(self.path).f_bavail * PAGE
-        with self._ballast.open("wb") as file:
-            os.posix_fallocate(file.fileno(), 0, max(PAGE, room - leave // PAGE * PAGE))
+        """Leave this many bytes, in whole pages; more or less while others write there."""
+        taken = False
+        while not taken:
+            self.free()
+            room = os.statvfs(self.path).f_bavail * PAGE
+            with self._ballast.open("wb") as file, contextlib.suppress(OSError):
+                # The server's index may have taken some of the room meanwhile.
+                os.posix_fallocate(file.fileno(), 0, max(PAGE, room - leave // PAGE * PAGE))
+                taken = True
 
     def free(self) -> None:
         self._ballast.unlink(missing_ok=True)
