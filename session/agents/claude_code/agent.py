@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import threading
 import uuid
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,20 +14,17 @@ from attrs import evolve
 
 from session import osfile
 from session.agents.base import Built, ForkPlan, Indexed, Listing, Summary
+from session.agents.claude_code import listing as listings
 from session.agents.claude_code.store import ClaudeStore, NativeFile, is_session_id
-from session.errors import Cancelled, InvalidParams
+from session.errors import InvalidParams
 from session.later import later
-from session.model import AgentInfo, Finding, Live, Resume, Skipped
-from session.store.native_files import NO_FILE, CachedFile, Identity
-from session.values import value
+from session.model import AgentInfo, Finding, Live, Resume
+from session.store.native_files import NO_FILE, CachedFile
 from session.work import Work
 
 if TYPE_CHECKING:
-    import logging
-
     from session import effects, staging
     from session.agents.claude_code import checking, fork, packed, rewind
-    from session.agents.claude_code import glance as glances
     from session.agents.claude_code import history as histories
     from session.agents.claude_code import texts as text
     from session.agents.claude_code import transcript as transcripts
@@ -44,10 +40,8 @@ if TYPE_CHECKING:
 else:
     # A listing mostly shows what is known: it reads no transcript and changes nothing.
     effects = later("session.effects")
-    logging = later("logging")
     checking = later("session.agents.claude_code.checking")
     fork = later("session.agents.claude_code.fork")
-    glances = later("session.agents.claude_code.glance")
     histories = later("session.agents.claude_code.history")
     packed = later("session.agents.claude_code.packed")
     repairs = later("session.agents.claude_code.repairing.plan")
@@ -56,16 +50,6 @@ else:
     staging = later("session.staging")
     transcripts = later("session.agents.claude_code.transcript")
 
-_SMALL = 256 << 10
-_AT_ONCE = 8 << 20
-"""Small files that are no more than this together are indexed before a listing is answered."""
-_FURTHER = 64 << 20
-"""How far a listing reads beyond the ends of files, in all."""
-_LIKELY = 50
-"""How many of the files that were written last, and of those on the first page, are looked at
-even when nothing was heard of them."""
-_NOTHING = "none"
-"""The kind of a file that holds no message."""
 _CACHED_LINES = 1_200_000  # about 25 MB of index
 _CACHED_FILES = 64
 
@@ -79,8 +63,7 @@ class ClaudeCode:
         self.store = store or ClaudeStore()
         self._lock = threading.Lock()
         self._open: OrderedDict[Path, tuple[threading.Lock, Transcript]] = OrderedDict()
-        self._known: dict[str, CachedFile] = {}
-        self._last: _Last | None = None
+        self._shown = listings.Known(self.store, self._indexed, self._is_open)
 
     def info(self) -> AgentInfo:
         return AgentInfo(
@@ -124,85 +107,16 @@ class ClaudeCode:
     def listing(
         self, cached: dict[str, CachedFile], work: Work, *, watched: bool = False
     ) -> Listing:
-        # What this process has seen itself is newer than what it remembers from others.
-        if cached:
-            self._known = cached | self._known
-        known = self._known
-        last = self._last
-        if watched and last is not None and last.still_holds():
-            return Listing(last.found, last.all_skipped, [], [], last.unindexed)
-        skipped: list[Skipped] = []
-        seen: list[CachedFile] = []
-        fresh: list[NativeFile] = []
-        readable = True
-        folders = self.store.folders()
-        for file in self.store.files(skipped, known):
-            if type(file) is CachedFile:
-                seen.append(file)
-                continue
-            assert isinstance(file, NativeFile)
-            entry = known.get(file.path)
-            if entry is None or file.readable:
-                fresh.append(file)
-            else:
-                readable = False
-                skipped.append(Skipped(file.path, os.strerror(errno.EACCES)))
-                summary = evolve(Summary.unpacked(entry), unreadable=True)
-                seen.append(summary.packed(file.identity))
-        skipped.sort(key=lambda one: one.path)
-        if last is not None and not fresh and readable and seen == last.files:
-            self._last = evolve(last, folders=folders, walked=skipped)
-            return Listing(last.found, skipped + last.skipped, [], [], last.unindexed)
-        changed = list(self._look_at(fresh, skipped, work))
-        for entry in changed:
-            known[entry.path] = entry
-        files = [*seen, *changed]
-        last = self._last = _Last.of(files, folders, skipped)
-        gone = []
-        if len(known) > len(files):
-            missing = known.keys() - {entry.path for entry in files}
-            gone = [path for path in missing if not os.path.lexists(path)]
-        for path in gone:
-            known.pop(path, None)
-        return Listing(last.found, skipped + last.skipped, changed, gone, last.unindexed)
-
-    def _look_at(
-        self, files: list[NativeFile], skipped: list[Skipped], work: Work
-    ) -> Iterator[CachedFile]:
-        """What files hold that are new, or not as they were: of all of them, the newest first."""
-        files.sort(key=lambda file: file.identity.mtime_ns, reverse=True)
-        small = sum(file.identity.size for file in files if file.identity.size <= _SMALL)
-        if not files:
-            return
-        further = glances.Allowance(_FURTHER)
-        for file in files:
-            work.checkpoint()
-            whole = file.identity.size <= _SMALL and small <= _AT_ONCE
-            try:
-                if whole or (self._open and Path(file.path) in self._open):
-                    yield self._indexed(file, work)
-                else:
-                    size = file.identity.size
-                    summary = glances.glance(file.path, file.native_id, size, further)
-                    yield (summary or _nothing(file)).packed(file.identity)
-            except Cancelled:
-                raise
-            except OSError as error:
-                skipped.append(Skipped(file.path, error.strerror or str(error)))
-            except Exception as error:
-                # A fault of ours with one file must not hide the others.
-                logging.getLogger(__name__).exception("%s cannot be read", file.path)
-                skipped.append(Skipped(file.path, f"it cannot be understood ({error!r})"))
+        return self._shown.listing(cached, work, watched=watched)
 
     def failed(self, entry: CachedFile) -> CachedFile:
-        summary = evolve(Summary.unpacked(entry), failed=True)
-        noted = summary.packed(Identity(*entry[:4]))
-        self._note(noted)
-        return noted
+        return self._shown.failed(entry)
 
-    def _note(self, entry: CachedFile) -> None:
-        self._known[entry.path] = entry
-        self._last = None
+    def learn(self, entries: Iterable[CachedFile]) -> list[CachedFile]:
+        return self._shown.learn(entries)
+
+    def _is_open(self, path: str) -> bool:
+        return bool(self._open) and Path(path) in self._open
 
     def texts(
         self, entry: CachedFile, since: Known | None, work: Work, saved: SavedIndex | None = None
@@ -212,15 +126,6 @@ class ClaudeCode:
 
     def said(self, path: str, turn_id: str, places: list[int]) -> tuple[str, str] | None:
         return text.said_at(Path(path), turn_id, places)
-
-    def learn(self, entries: Iterable[CachedFile]) -> list[CachedFile]:
-        news = []
-        for entry in entries:
-            known = self._known.get(entry.path)
-            if known != entry and (known is None or not known.indexed or known[2:4] != entry[2:4]):
-                self._note(entry)
-                news.append(entry)
-        return news
 
     def _read(self, path: Path, native_id: str, saved: SavedIndex | None, work: Work) -> Transcript:
         """A file's index, without making room for it among those that somebody asked for."""
@@ -235,7 +140,7 @@ class ClaudeCode:
         transcript = self._read(Path(file.path), file.native_id, None, work)
         history = histories.History(transcript, file.native_id, {})
         if _holds_nothing(history.transcript):
-            return _nothing(file).packed(file.identity)
+            return listings.nothing(file).packed(file.identity)
         identity = history.transcript.identity
         return history.summary.packed(identity or file.identity)
 
@@ -246,9 +151,9 @@ class ClaudeCode:
         if _holds_nothing(history.transcript):
             return None  # a listing skips it
         entry = history.summary.packed(identity)
-        if self._known.get(entry.path) == entry:
+        if self._shown.knows(entry):
             return None
-        self._note(entry)
+        self._shown.note(entry)
         return entry
 
     def index(self, path: Path, saved: SavedIndex | None, work: Work) -> Indexed:
@@ -256,8 +161,10 @@ class ClaudeCode:
         history = histories.History(transcript, path.stem, {})
         if _holds_nothing(transcript):
             identity = transcript.identity or NO_FILE
-            entry = _nothing(NativeFile(str(path), path.stem, identity, True)).packed(identity)
-            self._note(entry)
+            entry = listings.nothing(NativeFile(str(path), path.stem, identity, True)).packed(
+                identity
+            )
+            self._shown.note(entry)
             return Indexed(entry, None)
         return Indexed(self.cache_entry(history), packed.saved(transcript))
 
@@ -490,84 +397,6 @@ def _holds_nothing(transcript: Transcript) -> bool:
     return transcript.is_empty and not transcript.forked_from
 
 
-@value
-class _Last:
-    """What a listing made of `files`: the next one mostly finds the same.
-
-    `folders` are the store's, with their times; `walked` what was skipped on the way.
-    """
-
-    files: list[CachedFile]
-    found: list[CachedFile]
-    skipped: list[Skipped]
-    unindexed: list[CachedFile]
-    likely: list[CachedFile]
-    folders: dict[str, int]
-    walked: list[Skipped]
-
-    @classmethod
-    def of(cls, files: list[CachedFile], folders: dict[str, int], walked: list[Skipped]) -> _Last:
-        found: dict[str, CachedFile] = {}
-        skipped: list[Skipped] = []
-        unindexed: list[CachedFile] = []
-        for entry in files:
-            if entry.kind == _NOTHING:
-                skipped.append(Skipped(entry.path, "no readable message"))
-                continue
-            twin = found.setdefault(entry.native_id, entry)
-            if twin is not entry:
-                found[entry.native_id] = _larger(entry, twin, skipped)
-            if not entry.indexed:
-                unindexed.append(entry)
-        written = sorted(files, key=lambda file: file.mtime_ns)[-_LIKELY:]
-        spoken = sorted(files, key=lambda file: file.changed_at)[-_LIKELY:]
-        likely = list({file.path: file for file in (*written, *spoken)}.values())
-        return cls(files, list(found.values()), skipped, unindexed, likely, folders, walked)
-
-    @property
-    def all_skipped(self) -> list[Skipped]:
-        return self.walked + self.skipped
-
-    def still_holds(self) -> bool:
-        """Whether the store is as it was, for one who would hear of it if it were not, but
-        perhaps a moment later: folders and the files that change most are looked at."""
-        try:
-            return all(
-                os.stat(folder).st_mtime_ns == time for folder, time in self.folders.items()
-            ) and all(
-                (state := os.stat(file.path)).st_mtime_ns == file.mtime_ns
-                and state.st_size == file.size
-                and state.st_ino == file.inode
-                for file in self.likely
-            )
-        except OSError:
-            return False
-
-
-def _nothing(file: NativeFile) -> Summary:
-    """What is remembered of a file that holds no message, so that it is not read again."""
-    return Summary(
-        native_id=file.native_id,
-        path=file.path,
-        kind=_NOTHING,
-        title=None,
-        cwd=None,
-        last_cwd=None,
-        created_at=None,
-        updated_at=None,
-        turn_count=0,
-    )
-
-
 def _transcript(path: Path, native_id: str | None, saved: SavedIndex | None) -> Transcript:
     kept = packed.unpack(b"".join(saved.pieces), path, native_id) if saved is not None else None
     return kept or transcripts.Transcript(path, native_id)
-
-
-def _larger(one: CachedFile, other: CachedFile, skipped: list[Skipped]) -> CachedFile:
-    """Which of two files with one id shows the session; the other goes to `skipped`."""
-    loser, winner = sorted((one, other), key=lambda file: (file.size, file.mtime_ns))
-    # A fork has copies of its source's subagents, under the same names.
-    if not one.native_id.startswith("agent-"):
-        skipped.append(Skipped(loser.path, f"another file with its id is larger: {winner.path}"))
-    return winner
