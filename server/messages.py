@@ -17,17 +17,6 @@ from session import model
 
 Agent = Literal["claude-code", "codex", "opencode", "gemini", "pi", "journal"]
 Kind = Literal["main", "subagent", "sdk"]
-Repair = Literal[
-    "recover_lines",
-    "collect_strays",
-    "bridge_gaps",
-    "cut_gaps",
-    "close_calls",
-    "drop_calls",
-    "drop_thinking",
-    "strip_images",
-    "strip_outputs",
-]
 
 Limit = NewType("Limit", int)
 """Entries of a page, 1 to 500."""
@@ -137,7 +126,7 @@ class ForkSession:
 class RepairSession:
     session_id: str
     new_session_id: str
-    repairs: list[Repair] | None = None
+    repairs: list[model.Repair] | None = None
     strip_outputs_over: MaxBytes | None = None
     title: str | None = None
     cwd: str | None = None

@@ -6,7 +6,7 @@ protocol's null.  The classes are converted to JSON field by field (`fields_of`)
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal, get_args
 
 from session.values import fields, value
 
@@ -250,7 +250,7 @@ class ForkResult:
     warnings: list[Warn]
 
 
-REPAIRS = (
+Repair = Literal[
     "recover_lines",
     "collect_strays",
     "bridge_gaps",
@@ -260,7 +260,8 @@ REPAIRS = (
     "drop_thinking",
     "strip_images",
     "strip_outputs",
-)
+]
+REPAIRS: tuple[str, ...] = get_args(Repair)
 """What can be repaired.  Of `bridge_gaps` and `cut_gaps`, and of `close_calls` and
 `drop_calls`, one is chosen."""
 

@@ -247,13 +247,11 @@ class Service:
         wait_ms: int = 2000,
         report: Report | None = None,
     ) -> ForkResult:
-        agent, _ = self.context.catalog.agent_of(session_id, "fork_session")
-        native_id = ids.for_new(new_session_id, agent.name)
-        agent.check_new_id(native_id)
+        agent, child = self._child_of(session_id, new_session_id, "fork_session")
         forking.require_supported(agent, workspace)
         order = forking.Order(
             session_id=session_id,
-            child=f"{agent.name}:{native_id}",
+            child=child,
             at=at or Boundary(latest=True),
             title=forking.plain_title(title),
             cwd=cwd,
@@ -290,12 +288,10 @@ class Service:
         report: Report | None = None,
     ) -> RepairResult:
         """Fork all finished turns of the live branch, mended where the session is damaged."""
-        agent, _ = self.context.catalog.agent_of(session_id, "repair_session")
-        native_id = ids.for_new(new_session_id, agent.name)
-        agent.check_new_id(native_id)
+        _, child = self._child_of(session_id, new_session_id, "repair_session")
         order = forking.Order(
             session_id=session_id,
-            child=f"{agent.name}:{native_id}",
+            child=child,
             at=Boundary(latest=True),
             title=forking.plain_title(title),
             cwd=cwd,
@@ -315,6 +311,13 @@ class Service:
         result = await self._make_child(order, dry_run, expect_revision, wait_ms, Work(report))
         assert isinstance(result, RepairResult)
         return result
+
+    def _child_of(self, session_id: str, new_session_id: str, verb: str) -> tuple[Agent, str]:
+        """The agent of a session, and the whole id of a child that it would take."""
+        agent, _ = self.context.catalog.agent_of(session_id, verb)
+        native_id = ids.for_new(new_session_id, agent.name)
+        agent.check_new_id(native_id)
+        return agent, f"{agent.name}:{native_id}"
 
     async def _make_child(
         self,

@@ -229,9 +229,8 @@ class LineTable(Links):
             kind = flagged = NOTE
         if not (self.has_own or flagged & SIDECHAIN):
             session = record.get("sessionId")
-            self.has_own = not isinstance(session, str) or session == self.awaited
-            if isinstance(session, str) and self.own_ids is not None:
-                self.has_own |= session in self.own_ids
+            own = (self.awaited, *(self.own_ids or ()))
+            self.has_own = not isinstance(session, str) or session in own
         parent_uid = _id_at(record, "parentUuid")
         if parent_uid is None and kind == COMPACT:
             parent_uid = _id_at(record, "logicalParentUuid")
